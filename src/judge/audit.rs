@@ -1,4 +1,4 @@
-//! From the facts of an image to what is said of it: findings, and a plan for each phase.
+//! Judges the facts of an image: findings, and a plan for each phase.
 
 use crate::facts::object_links::survey_objects;
 use crate::facts::{Gap, ImageFacts, loader_gaps, user_gap};
@@ -10,8 +10,8 @@ use crate::judge::rule::{self, RuleSubject};
 use crate::knowledge::{Knowledge, ProfilerFile};
 use std::collections::BTreeSet;
 
-/// Judges an image by what the program knows. `phases` are the names of those that were asked for, which are known;
-/// `environment` are the variables over those of the image config. The findings are not sorted yet.
+/// Judges an image. `phases` are the names of the requested phases, all known. `environment` overrides variables of the
+/// image config. The findings are not sorted yet.
 pub fn judge_image(
     facts: ImageFacts,
     knowledge: &Knowledge,
@@ -28,10 +28,10 @@ pub fn judge_image(
         profilers: &knowledge.profilers,
         tools: &tools,
     };
-    // Every phase has a plan: a report shows what else the image would serve.
+    // Every phase gets a plan, because a report shows which other phases the image would serve.
     let plans = knowledge.phases.iter();
     let plans: Vec<Plan> = plans.map(|phase| plan::plan_phase(&known, phase)).collect();
-    // Findings tell of the phases that were asked for alone; each plan has judged its own.
+    // The findings cover only the requested phases; each plan has judged its own phase.
     let asked = knowledge.phases_named(phases);
     let mut findings = rule::judge_subjects(&knowledge.rules, &subjects, &asked);
     for phase in &asked {
@@ -52,8 +52,8 @@ pub fn judge_image(
     }
 }
 
-/// Asks in addition whether the tools with these ids would work: each that would not is a finding, each of which an
-/// image does not show it is a gap.
+/// Also checks whether the tools with these ids would work. A tool that would not becomes a finding; a tool whose state
+/// the image does not show becomes a gap.
 pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String], environment: &[(String, String)]) {
     let facts = &audit.facts;
     let installed = installed_tools::find_installed_tools(facts, &knowledge.profilers, environment);
@@ -92,7 +92,7 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
     audit.tools = tools;
 }
 
-/// Asks in addition whether the releases of CUPTI are for these GPUs, each by a name that is known.
+/// Also checks whether the CUPTI releases support these GPUs. Unknown names are skipped.
 pub fn ask_gpus(audit: &mut AuditedImage, knowledge: &Knowledge, names: &[String]) {
     let known = names
         .iter()
@@ -105,7 +105,7 @@ pub fn ask_gpus(audit: &mut AuditedImage, knowledge: &Knowledge, names: &[String
     audit.findings.extend(found);
 }
 
-/// The tools among those asked for that are ready and keep each other from recording one process.
+/// The requested tools that are ready but cannot record the same process at once.
 fn find_rivals(facts: &ImageFacts, known: &[ToolAssessment<'_>], ids: &[String]) -> Vec<RuleSubject> {
     let ready = known
         .iter()
@@ -115,7 +115,7 @@ fn find_rivals(facts: &ImageFacts, known: &[ToolAssessment<'_>], ids: &[String])
     let rivals = excluding.filter_map(|condition| {
         let mut rivals = ready.clone();
         rivals.retain(|tool| tool.host.contains(&condition.id));
-        // Tools that ask through one program share its subscriber.
+        // Tools that request CUPTI through one program share its subscriber.
         let programs: BTreeSet<_> = rivals
             .iter()
             .map(|tool| tool.consumer.as_ref().unwrap_or(&tool.name))
@@ -126,14 +126,14 @@ fn find_rivals(facts: &ImageFacts, known: &[ToolAssessment<'_>], ids: &[String])
     rivals.collect()
 }
 
-/// Judges what the objects of an image lack, those at or below the paths `chosen` or all; nothing is said of what the
-/// image is for. The findings are not sorted yet.
+/// Judges what the objects of an image lack: those at or below the `chosen` paths, or all. It ignores what the image is
+/// for. The findings are not sorted yet.
 ///
-/// Errors: A path without an object, in a sentence.
+/// Errors: A message about a path without an object.
 pub fn judge_links(mut facts: ImageFacts, knowledge: &Knowledge, chosen: &[String]) -> Result<AuditedImage, String> {
     let links = survey_objects(&facts, chosen)?;
     let findings = rule::judge_subjects(&knowledge.rules, &rule::link_subjects(&links), &[]);
-    // What an audit leaves open of the library is no matter here.
+    // The audit's gaps about the library do not matter here, so the list is rebuilt.
     let unread = facts.unread.iter().map(|layer| Gap {
         what: layer.clone(),
         why: "it was not read".to_owned(),

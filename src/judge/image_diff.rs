@@ -1,4 +1,4 @@
-//! Two images side by side: what their files belong to, their layers, and what is not said of both.
+//! Compares two images: the owners of their files, their layers, and the findings that only one has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,45 +12,45 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use image_source::LayerDescriptor;
 
-/// The folders below which each folder is a thing of its own, by how many components they have.
+/// Directories whose subdirectories count as separate owners, with the number of path components of an owner.
 const SHELVES: [(&[u8], usize); 4] = [(b"usr/local", 3), (b"opt", 2), (b"usr", 2), (b"var", 2)];
 
-/// What two images have not in common. What only the second has is gained, what only the first has is lost.
+/// The differences between two images. Things only in the second are gained; things only in the first are lost.
 pub struct ImageDiff<'a> {
-    /// The image that the other is compared with.
+    /// The first image, the baseline.
     pub before: &'a AuditedImage,
-    /// The image that is compared with it.
+    /// The second image.
     pub after: &'a AuditedImage,
-    /// The bytes of the files of each.
+    /// The total bytes of the files in each.
     pub file_bytes: (u64, u64),
-    /// The bytes of what the files belong to, the largest change first; what is alike is left out.
+    /// The bytes per owner, the largest change first; unchanged owners are left out.
     pub owners: Vec<OwnerChange>,
-    /// The verdicts of every phase that both were asked about.
+    /// The verdicts of every phase that both images were judged for.
     pub phases: Vec<PhaseChange<'a>>,
-    /// The copies of libcupti that only the second, and only the first, has.
+    /// The copies of libcupti that only the second has, then those that only the first has.
     pub copies: (Vec<&'a CuptiCopy>, Vec<&'a CuptiCopy>),
-    /// The programs that ask for it in either.
+    /// The programs in either image that request it.
     pub consumers: Vec<ConsumerPair<'a>>,
-    /// The findings that only the second, and only the first, has.
+    /// The findings that only the second has, then those that only the first has.
     pub findings: (Vec<&'a Finding>, Vec<&'a Finding>),
-    /// The numbers of the layers that only the first, and only the second, has.
+    /// The numbers of the layers that only the first has, then those that only the second has.
     pub layers: (Vec<usize>, Vec<usize>),
 }
 
-/// What files belong to, and how many bytes of it each image has.
+/// An owner of files, and its bytes in each image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerChange {
-    /// A Python distribution by its folder, or a folder.
+    /// A Python distribution by its folder, or another directory.
     pub owner: String,
-    /// The bytes in the first image.
+    /// Its bytes in the first image.
     pub before: u64,
-    /// The bytes in the second.
+    /// Its bytes in the second image.
     pub after: u64,
 }
 
-/// What becomes of a phase from one image to the other.
+/// The change of a phase's verdict between the images.
 pub struct PhaseChange<'a> {
-    /// The name of its file.
+    /// The stem of the phase's file.
     pub phase: &'a str,
     /// The verdict on the first image.
     pub before: Verdict,
@@ -58,11 +58,11 @@ pub struct PhaseChange<'a> {
     pub after: Verdict,
 }
 
-/// A program in both images, or in one of them.
+/// A program in one or both images.
 pub struct ConsumerPair<'a> {
-    /// Who asks in the first image.
+    /// The consumer in the first image.
     pub before: Option<&'a CuptiConsumer>,
-    /// Who asks in the second image.
+    /// The consumer in the second image.
     pub after: Option<&'a CuptiConsumer>,
 }
 
@@ -97,12 +97,12 @@ impl<'a> ImageDiff<'a> {
         }
     }
 
-    /// The bytes of the second image's files less those of the first's.
+    /// The size of the second image's files minus that of the first's, in bytes.
     pub fn changed_bytes(&self) -> i128 {
         i128::from(self.file_bytes.1) - i128::from(self.file_bytes.0)
     }
 
-    /// What the comparison comes to: a finding that the second image has gained can fail it.
+    /// The result of the comparison. Only a finding that the second image gained can fail it.
     pub fn exit(&self, fail_on: FailOn) -> RunExit {
         let is_open = |audit: &AuditedImage| !audit.facts.gaps.is_empty();
         match () {
@@ -117,7 +117,7 @@ fn by_key<'a, T, K: Ord>(all: &'a [T], key: impl Fn(&'a T) -> K) -> BTreeMap<K, 
     all.iter().map(|one| (key(one), one)).collect()
 }
 
-/// What only `after` has, and what only `before` has.
+/// The items only in `after`, then those only in `before`.
 fn only_in_one<'a, K: Ord, T>(before: &BTreeMap<K, &'a T>, after: &BTreeMap<K, &'a T>) -> (Vec<&'a T>, Vec<&'a T>) {
     let only = |own: &BTreeMap<K, &'a T>, other: &BTreeMap<K, &'a T>| -> Vec<&'a T> {
         let own = own.iter().filter(|(key, _)| !other.contains_key(*key));
@@ -139,9 +139,9 @@ fn phase_changes<'a>(before: &'a AuditedImage, after: &AuditedImage) -> Vec<Phas
     .collect()
 }
 
-/// The numbers of the layers of one image that the other has not.
+/// The numbers of one image's layers that the other does not have.
 fn own_layers(own: &ImageFacts, other: &ImageFacts) -> Vec<usize> {
-    // By what is in it: the same layer has another digest where it was compressed anew.
+    // Compared by diff id: recompression changes the digest of the same layer.
     let same = |a: &LayerDescriptor, b: &LayerDescriptor| match (&a.diff_id, &b.diff_id) {
         (Some(own), Some(other)) => own == other,
         _ => a.digest.is_some() && a.digest == b.digest,
@@ -163,7 +163,7 @@ fn owner_changes(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) 
         after: bytes(after, name),
     });
     let mut changes: Vec<OwnerChange> = changes.filter(|change| change.before != change.after).collect();
-    // The sort is stable: what changes as much stands by its name.
+    // The sort is stable, so equal changes stay ordered by name.
     changes.sort_by_key(|change| std::cmp::Reverse(change.before.abs_diff(change.after)));
     changes
 }
@@ -182,14 +182,14 @@ fn owner_bytes(audit: &AuditedImage) -> BTreeMap<String, u64> {
     bytes
 }
 
-/// What a file belongs to, by its place: the distribution below a folder of Python packages, else a folder.
+/// The owner of a file, from its path: the distribution below a `site-packages` folder, else a directory.
 fn owner_of(path: &RootPath) -> String {
     let parts: Vec<&[u8]> = path.split_components().collect();
     let is_site = |part: &&[u8]| **part == *b"site-packages" || **part == *b"dist-packages";
     if let Some(site) = parts.iter().rposition(is_site)
         && let Some(first) = parts.get(site + 1)
     {
-        // All wheels of NVIDIA share this folder.
+        // All NVIDIA wheels share this folder.
         let second = parts.get(site + 2).filter(|_| **first == *b"nvidia");
         let name = [Some(*first), second.copied()].into_iter().flatten();
         let name: Vec<String> = name.map(distribution_name).collect();
@@ -204,7 +204,7 @@ fn owner_of(path: &RootPath) -> String {
     format!("/{}", escape_bytes(&folder))
 }
 
-/// The name of a distribution, by a folder that it brings: `torch`, `torch-2.5.1.dist-info`, `numpy.libs`.
+/// The name of a distribution, from a folder that it installs: `torch`, `torch-2.5.1.dist-info`, `numpy.libs`.
 fn distribution_name(folder: &[u8]) -> String {
     let text = escape_bytes(folder).to_lowercase();
     let name = match text.strip_suffix(".dist-info").or_else(|| text.strip_suffix(".data")) {

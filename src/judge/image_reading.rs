@@ -1,4 +1,4 @@
-//! Opens an image, reads its layers and gathers its facts: the only place that knows all of these stages.
+//! Opens an image, reads its layers and gathers its facts. Only this module knows all of these stages.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,26 +11,26 @@ use image_source::{
     ImageConfig, ImageError, KnownLayers, OpenRequest, OpenedImage, OpenedLayers, Platform, ReadProgress,
 };
 
-/// How images are had and read.
+/// How images are opened and read.
 pub struct ReadOptions<'a> {
     /// The platform to choose; `None` means linux on the architecture of this machine.
     pub platform: Option<&'a Platform>,
-    /// How registries are spoken to.
+    /// How to talk to registries.
     pub registry: RegistryOptions,
-    /// By what they are read.
+    /// The tables and profiles to read the image with.
     pub knowledge: &'a Knowledge,
-    /// What processes start with.
+    /// The conditions under which processes start.
     pub conditions: GatherOptions,
-    /// The bounds on what is read, and what is looked for in layers.
+    /// The limits on reading, and what to look for in layers.
     pub index: IndexOptions,
-    /// Told of the bytes of layers that have been read.
+    /// Receives the number of layer bytes read so far.
     pub progress: &'a dyn ReadProgress,
-    /// The layers that were read before with the same `index`; `None` reads every layer.
+    /// Layers read earlier with the same `index`; `None` reads every layer.
     pub cache: Option<&'a dyn KnownLayers>,
 }
 
 impl ReadOptions<'_> {
-    /// What a source is asked with.
+    /// The request that the image source gets.
     pub(crate) fn open_request(&self) -> OpenRequest<'_> {
         OpenRequest {
             platform: self.platform,
@@ -41,9 +41,9 @@ impl ReadOptions<'_> {
     }
 }
 
-/// Reads the image that `reference` names and gathers its facts.
+/// Reads the image at `reference` and gathers its facts.
 ///
-/// Errors: [`ImageError`], when the image cannot be had or read.
+/// Errors: [`ImageError`] if the image cannot be opened or read.
 pub fn read_image(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFacts, ImageError> {
     let opened = image_source::open_image(reference, &options.registry, &options.open_request())?;
     gather_opened(opened, options)
@@ -51,14 +51,15 @@ pub fn read_image(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFac
 
 fn gather_opened(opened: OpenedImage, options: &ReadOptions<'_>) -> Result<ImageFacts, ImageError> {
     let layers: Vec<Result<LayerIndex, Gap>> = match opened.layers {
-        // A folder of the host stands for one layer, without a blob to verify.
+        // A host folder counts as one layer, without a blob to verify.
         OpenedLayers::Folder(_, index) => vec![Ok(*index)],
-        // A stream can be read once only: its layers were indexed while they passed.
+        // A stream can be read only once, so its layers were indexed as they arrived.
         OpenedLayers::Indexed(layers) => layers.into_iter().map(Ok).collect(),
         OpenedLayers::Blobs(blobs) => image_source::read_layers(&opened.image, &*blobs, &options.open_request())?
             .into_iter()
             .map(|layer| {
-                // A layer that is not there to fetch, such as a foreign one, leaves the verdict open and fails no run.
+                // A layer that cannot be fetched, such as a foreign one, leaves the verdict open but does not fail the
+                // run.
                 layer.map_err(|unread| Gap {
                     what: unread.what,
                     why: unread.why,
@@ -88,19 +89,19 @@ fn gather_opened(opened: OpenedImage, options: &ReadOptions<'_>) -> Result<Image
     ))
 }
 
-/// A container as one of its own processes knows it.
+/// A running container, as seen by one of its own processes.
 pub struct RunningContainer {
     /// Its environment, working directory, command and user.
     pub config: ImageConfig,
-    /// The mounted folders that are not read.
+    /// The mounted folders that are skipped.
     pub passed_over: BTreeSet<PathBuf>,
-    /// What its host grants.
+    /// The resources that its host grants.
     pub host: HostFacts,
 }
 
 /// Reads the container that this process runs in and gathers its facts.
 ///
-/// Errors: [`ImageError`], when its root cannot be read.
+/// Errors: [`ImageError`] if its root cannot be read.
 pub fn read_running(container: &RunningContainer, options: &ReadOptions<'_>) -> Result<ImageFacts, ImageError> {
     let (config, passed_over) = (container.config.clone(), container.passed_over.clone());
     let opened = image_source::open_running_root(config, passed_over, &options.open_request())?;
@@ -110,18 +111,18 @@ pub fn read_running(container: &RunningContainer, options: &ReadOptions<'_>) -> 
     })
 }
 
-/// Whether a layer has neither folders of hier(7) nor a program: a folder of a project, read as if it were `/`.
-/// Whether a folder is what `python -m venv` makes (PEP 405).
+/// Whether a folder was made by `python -m venv` (PEP 405).
 fn is_virtual_environment(layer: &LayerIndex) -> bool {
     layer.entries.get(b"pyvenv.cfg".as_slice()).is_some()
 }
 
+/// Whether a layer has neither folders of hier(7) nor a program, such as a project folder read as if it were `/`.
 fn is_no_root(layer: &LayerIndex) -> bool {
     let is_program = |entry: &LayerEntry| matches!(entry, LayerEntry::File(file) if file.elf.is_some());
     let folders = ["bin", "etc", "lib", "lib64", "opt", "root", "sbin", "usr", "var"];
     let has_folder = folders
         .iter()
         .any(|folder| layer.entries.get(folder.as_bytes()).is_some());
-    // A layer that could not be read whole may have had one.
+    // A partly read layer may have had one.
     !has_folder && layer.problems.is_empty() && !layer.entries.values().any(is_program)
 }

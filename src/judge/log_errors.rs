@@ -1,34 +1,34 @@
-//! The known errors of a log, each once: in the order of their first lines, with their number.
+//! The known errors in a log, each once, ordered by first line.
 
 use crate::knowledge::known_errors::{KnownError, KnownErrors};
 
-/// The bytes of a line that are kept.
+/// The number of bytes of a line to keep.
 const KEPT: usize = 300;
 
-/// A known error, and where a log has it.
+/// A known error, and its position in a log.
 pub struct FoundError<'k> {
-    /// What is known of it.
+    /// The known error.
     pub error: &'k KnownError,
-    /// Its lines; none where it was asked for by itself.
+    /// Its lines; `None` if the user asked for the error itself.
     pub lines: Option<ErrorLines>,
 }
 
-/// The lines of a log that have one error.
+/// The lines of a log that show one error.
 pub struct ErrorLines {
-    /// How many they are.
+    /// Their number.
     pub count: u64,
-    /// The number of the first, from 1.
+    /// The number of the first line, from 1.
     pub first: u64,
-    /// The beginning of the first.
+    /// The beginning of the first line.
     pub text: Vec<u8>,
 }
 
-/// Takes a line into what was found so far.
+/// Adds a log line to the errors found so far.
 pub fn add_line<'k>(found: &mut Vec<FoundError<'k>>, known: &'k KnownErrors, number: u64, text: &[u8]) {
     let Some(error) = known.find(text) else {
         return;
     };
-    // The known errors are some hundred, so no log makes this list long.
+    // There are about a hundred known errors, so the list stays short for any log.
     let before = found.iter_mut().find(|before| std::ptr::eq(before.error, error));
     if let Some(lines) = before.and_then(|before| before.lines.as_mut()) {
         lines.count += 1;

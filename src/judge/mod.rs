@@ -1,4 +1,4 @@
-//! From the layers of an image to what is said of it: facts, findings, and a plan for each phase.
+//! Turns an image's layers into facts, findings, and a plan for each phase.
 
 pub mod audit;
 pub mod build_file;

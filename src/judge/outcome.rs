@@ -1,4 +1,4 @@
-//! What an audit comes to: its findings and plans, and the exit code.
+//! The result of an audit: findings, plans and the exit code.
 
 use super::plan::profilers::ToolReadiness;
 use super::plan::{Plan, Verdict};
@@ -6,36 +6,36 @@ use super::rule::{Finding, Severity};
 use crate::facts::ImageFacts;
 use crate::facts::object_links::ObjectLinks;
 
-/// An audited image: the facts and what the rules say of them.
+/// An audited image: its facts, findings and plans.
 pub struct AuditedImage {
-    /// What was found in its layers, and the gaps.
+    /// The facts from its layers, and the gaps.
     pub facts: ImageFacts,
-    /// The findings, the gravest first; those that are suppressed come last.
+    /// The findings, highest severity first; suppressed ones come last.
     pub findings: Vec<Finding>,
-    /// The phases that were asked for.
+    /// The requested phases.
     pub phases: Vec<String>,
-    /// What each phase may expect of the image, asked for or not.
+    /// The plan of every phase, requested or not.
     pub plans: Vec<Plan>,
-    /// The command that writes what makes the image serve a phase that fails, where one was looked for and found.
+    /// A command that makes the image serve a failing phase, if one was searched for and found.
     pub mended_by: Option<String>,
-    /// The tools that were asked for and their states.
+    /// The requested tools and their states.
     pub tools: Vec<AskedTool>,
-    /// What the objects of the image lack, where that was asked in place of all else.
+    /// The unresolved links of the image's objects, if only those were requested.
     pub links: Option<ObjectLinks>,
-    /// Whether an answer that rests on assumptions counts as open.
+    /// Whether a verdict that depends on assumptions counts as open.
     pub is_strict: bool,
     /// The lowest severity that fails the run.
     pub fail_on: FailOn,
 }
 
-/// How sure a verdict is.
+/// How certain a verdict is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VerdictLevel {
-    /// Every environment gets the same answer, and nothing is assumed.
+    /// It holds in every environment, without assumptions.
     Proved,
-    /// The same, if the listed assumptions hold.
+    /// It holds if the listed assumptions hold.
     Assumed,
-    /// The image does not decide it.
+    /// The image alone does not decide it.
     Open,
 }
 
@@ -50,13 +50,13 @@ impl VerdictLevel {
     }
 }
 
-/// A profiling tool that a run was asked about.
+/// A profiling tool that the user asked about.
 pub struct AskedTool {
     /// The stem of its profile's file.
     pub id: String,
-    /// Its name in sentences.
+    /// Its display name.
     pub name: String,
-    /// Whether it would work in the image as it is, and why.
+    /// Whether it would work in the unchanged image, and why.
     pub readiness: ToolReadiness,
 }
 
@@ -64,27 +64,27 @@ pub struct AskedTool {
 pub struct UnreadImage {
     /// The image as the user named it.
     pub image: String,
-    /// The error, in a sentence.
+    /// The error, as a sentence.
     pub why: String,
 }
 
-/// From which severity on a finding fails the run.
+/// The lowest severity that fails a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailOn {
-    /// Findings of this severity or a graver one.
+    /// Findings of this severity or higher fail the run.
     Severity(Severity),
-    /// No finding fails the run, and no gap.
+    /// Neither findings nor gaps fail the run.
     Never,
 }
 
-/// What a run comes to; the number is the exit code.
+/// The result of a run; the number is the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RunExit {
-    /// Nothing at or above the threshold.
+    /// No finding at or above the threshold.
     Clean = 0,
     /// At least one finding at or above the threshold.
     Findings = 1,
-    /// It could not be done, or gaps leave the verdict open.
+    /// The run could not be done, or gaps leave the verdict open.
     Open = 2,
 }
 
@@ -103,18 +103,18 @@ impl FailOn {
         }
     }
 
-    /// Whether a finding fails the run; one that is suppressed does not.
+    /// Whether a finding fails the run; suppressed ones never do.
     pub fn fails(self, finding: &Finding) -> bool {
         match self {
             Self::Severity(threshold) => finding.suppressed.is_none() && finding.severity >= threshold,
-            // Who wants the report alone gets no failure, whatever it says.
+            // `--fail-on never` asks only for the report.
             Self::Never => false,
         }
     }
 }
 
 impl RunExit {
-    /// What the exit code says.
+    /// The meaning of the exit code.
     pub fn words(self) -> &'static str {
         match self {
             Self::Clean => "no finding at or above the threshold",
@@ -130,17 +130,17 @@ impl AuditedImage {
         self.plans.iter().find(|plan| plan.phase == phase)
     }
 
-    /// What this audit comes to. A gap keeps a run from passing, never from failing.
+    /// The result of this audit. A gap can keep a run from passing, but not from failing.
     pub fn exit(&self) -> RunExit {
         self.exit_at(self.fail_on)
     }
 
-    /// The same for another threshold.
+    /// The result for another threshold.
     pub fn exit_at(&self, fail_on: FailOn) -> RunExit {
         let fails = self.findings.iter().any(|finding| fail_on.fails(finding));
-        // What was found does not go away by what was not seen.
+        // A gap elsewhere does not invalidate a finding.
         match () {
-            // But a layer that was not read may take away what was found, or bring what was missed.
+            // An unread layer is different: it may remove the cause of a finding, or add one.
             () if self.facts.unread.is_some() && fail_on != FailOn::Never => RunExit::Open,
             () if self.is_strict && !self.facts.assumptions.is_empty() && fail_on != FailOn::Never => RunExit::Open,
             () if fails => RunExit::Findings,
@@ -149,13 +149,13 @@ impl AuditedImage {
         }
     }
 
-    /// Whether the image does not decide the answer, whatever is assumed.
+    /// Whether the image leaves the verdict open even under all assumptions.
     pub(super) fn is_undecided(&self) -> bool {
         let facts = &self.facts;
         facts.unread.is_some() || !facts.gaps.is_empty() || facts.is_open()
     }
 
-    /// How sure the verdict is.
+    /// How certain the verdict is.
     pub fn level(&self) -> VerdictLevel {
         let facts = &self.facts;
         match () {
@@ -166,19 +166,19 @@ impl AuditedImage {
         }
     }
 
-    /// The findings that no suppression is for.
+    /// The findings that are not suppressed.
     pub fn counting(&self) -> impl Iterator<Item = &Finding> {
         let findings = self.findings.iter();
         findings.filter(|finding| finding.suppressed.is_none())
     }
 
-    /// How many of these are of a severity.
+    /// The number of unsuppressed findings with this severity.
     pub fn count(&self, severity: Severity) -> usize {
         let findings = self.counting().filter(|finding| finding.severity == severity);
         findings.count()
     }
 
-    /// How many errors a suppression is for.
+    /// The number of suppressed errors.
     pub fn suppressed_errors(&self) -> usize {
         let errors = self
             .findings
@@ -187,18 +187,18 @@ impl AuditedImage {
         errors.filter(|finding| finding.suppressed.is_some()).count()
     }
 
-    /// How many findings a suppression is for.
+    /// The number of suppressed findings.
     pub fn suppressed_count(&self) -> usize {
         self.findings.len() - self.counting().count()
     }
 
-    /// The phases that were asked for; all where none was.
+    /// The plans of the requested phases, or of all phases if none was requested.
     pub fn asked_plans(&self) -> impl Iterator<Item = &Plan> {
         let is_asked = |plan: &&Plan| self.phases.is_empty() || self.phases.contains(&plan.phase);
         self.plans.iter().filter(is_asked)
     }
 
-    /// Those of them that fail.
+    /// The requested plans that fail.
     pub fn failed_plans(&self) -> impl Iterator<Item = &Plan> {
         self.asked_plans().filter(|plan| plan.verdict == Verdict::Fail)
     }

@@ -1,4 +1,4 @@
-//! The first line of a report: who fails and why, or that nothing does. It agrees with the exit code.
+//! The first line of a report: the program that fails and why, or that nothing fails. It agrees with the exit code.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::outcome::{AuditedImage, RunExit};
 use super::rule::{Finding, Severity};
 use crate::facts::{CuptiConsumer, CuptiStatus, FailureImpact};
 
-/// The end of the loader's message on a file that it does not find.
+/// The end of the loader's message about a missing file.
 const NOT_FOUND: &str = ": cannot open shared object file: No such file or directory";
 
 impl AuditedImage {
@@ -22,7 +22,7 @@ impl AuditedImage {
         words.replace(NOT_FOUND, " is not found")
     }
 
-    /// What the words rest on.
+    /// The assumptions that the verdict depends on, as a suffix.
     fn condition(&self) -> String {
         match self.facts.assumptions.len() {
             0 => String::new(),
@@ -32,7 +32,7 @@ impl AuditedImage {
         }
     }
 
-    /// The words for exit code 2: what keeps the question open.
+    /// The text for exit code 2: the reason that the verdict is open.
     fn open_words(&self) -> String {
         let facts = &self.facts;
         let asked = match self.asked_names() {
@@ -47,7 +47,7 @@ impl AuditedImage {
         format!("{asked}: {why}")
     }
 
-    /// The words for exit codes 0 and 1: the finding that decides it, else what works.
+    /// The text for exit codes 0 and 1: the deciding finding, or what works.
     fn decided_words(&self) -> String {
         let failing = self.gravest(|finding| self.fail_on.fails(finding) || finding.severity == Severity::Error);
         if let Some(finding) = failing {
@@ -76,9 +76,9 @@ impl AuditedImage {
         }
     }
 
-    /// The finding of the highest severity among those that fit, one that names who fails before the others.
+    /// The matching finding of the highest severity, preferring one that names the failing program.
     fn gravest(&self, fits: impl Fn(&Finding) -> bool) -> Option<&Finding> {
-        // They are sorted; of several with the same key `min_by_key` takes the first.
+        // Findings are sorted, and `min_by_key` returns the first of equal keys.
         let fitting = self.counting().filter(|finding| fits(finding));
         fitting.min_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.verdict.is_none()))
     }
@@ -93,14 +93,14 @@ impl AuditedImage {
         }
     }
 
-    /// The phases and tools that were asked for.
+    /// The requested phases and tools.
     fn asked_names(&self) -> Option<String> {
         let tools = self.tools.iter().map(|tool| tool.name.as_str());
         let names: Vec<&str> = self.phases.iter().map(String::as_str).chain(tools).collect();
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// Adds the programs that go without the library and that the words do not name.
+    /// Appends the programs that lack the library and that the text does not name yet.
     fn with_others(&self, words: &str) -> String {
         let impacts = [FailureImpact::Import, FailureImpact::Gpu, FailureImpact::Profiling];
         let lost = impacts.map(|impact| (self.lost_programs(impact, words), impact.failure_words()));
@@ -110,7 +110,7 @@ impl AuditedImage {
         })
     }
 
-    /// The programs that a phase has to serve, that a profile knows, and that do not get the library.
+    /// The programs with a profile that a requested phase must serve and that do not get the library.
     fn lost_programs(&self, impact: FailureImpact, named: &str) -> String {
         let demands = self.asked_plans().flat_map(|plan| &plan.unmet);
         let numbers: BTreeSet<usize> = demands.filter_map(|demand| demand.consumer).collect();
@@ -130,7 +130,7 @@ impl AuditedImage {
         consumers.filter(|consumer| consumer.open.is_none() && consumer.is_served())
     }
 
-    /// Whether the library loads, and for whom.
+    /// Whether the library loads, and for which programs.
     fn library_words(&self) -> String {
         let facts = &self.facts;
         let name = &facts.library.name;
@@ -139,7 +139,7 @@ impl AuditedImage {
             _ if facts.status_is_open.is_some() && served.is_empty() => format!("cannot tell whether {name} loads"),
             _ if facts.status_is_open.is_some() => format!("{name} loads for {served}; not known for others"),
             CuptiStatus::Loadable => format!("{name} loads"),
-            // Programs with search paths of their own load it where a plain dlopen does not.
+            // Programs with their own search paths load it where a plain dlopen does not.
             CuptiStatus::Unloadable if !served.is_empty() => format!("{name} loads for {served} only"),
             CuptiStatus::Unloadable if facts.status.nvidia == CuptiStatus::Loadable => {
                 format!("{name} loads only once the container runtime has run ldconfig")
@@ -153,15 +153,15 @@ impl AuditedImage {
     }
 }
 
-/// Who fails and why, if the rule says it, else what is the matter.
+/// The failing program and the reason, if the rule has such a text; else the finding's message.
 fn cause(finding: &Finding) -> &str {
     finding.verdict.as_deref().unwrap_or(&finding.message)
 }
 
-/// The names of programs, each once.
+/// The names of programs, without duplicates.
 fn names<'a>(consumers: impl Iterator<Item = &'a CuptiConsumer>) -> String {
     let mut names: Vec<&str> = consumers.map(|consumer| consumer.name.as_str()).collect();
-    // The objects of one program stand side by side.
+    // The objects of one program are adjacent.
     names.dedup();
     names.join(", ")
 }

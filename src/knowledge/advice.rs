@@ -1,4 +1,4 @@
-//! What is advised without an image: where CUPTI is had from, when it is needed, and what to do first.
+//! Advice without an image: where to install CUPTI from, when it is needed, and what to try first.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,33 @@ use super::api::Certainty;
 use super::mistake::{TextMistake, unknown_name};
 use super::yaml_text::YamlText;
 
-/// A place that CUPTI is had from (`profiles/cupti/sources.yaml`).
+/// A source of CUPTI (`profiles/cupti/sources.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstallSource {
-    /// The way of installing.
+    /// The installation method.
     pub id: String,
-    /// The repository or index that has it, in the words of reports.
+    /// The repository or index that has it, as shown in reports.
     pub whose: String,
-    /// The command, with gaps as the head of the file explains them.
+    /// The command. The head of the file explains its placeholders.
     pub command: String,
-    /// What it brings, and where to.
+    /// The files that it installs, and where.
     pub brings: String,
-    /// How sure it is.
+    /// How certain the entry is.
     pub certainty: Certainty,
 }
 
-/// What holds whatever the tool is (`profiles/advice.yaml`).
+/// Advice that does not depend on the tool (`profiles/advice.yaml`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeneralAdvice {
     /// When CUPTI is worth adding.
     pub need: Vec<String>,
-    /// When it is not.
+    /// When CUPTI is not worth adding.
     pub no_need: Vec<String>,
-    /// Who cannot run without it, whatever is asked for.
+    /// The programs that never run without it.
     pub linked: String,
-    /// The order of looking into a slow run.
+    /// The steps of analysing a slow run, in order.
     pub order: Vec<String>,
     /// How long to record, and when.
     pub bursts: String,
@@ -43,7 +43,7 @@ pub struct GeneralAdvice {
 }
 
 impl InstallSource {
-    /// The same with the gaps filled in; `None` where a gap is left.
+    /// The source with its placeholders replaced; `None` if one remains.
     pub fn filled(&self, gaps: &[(&str, &str)]) -> Option<Self> {
         let fill = |text: &str| {
             gaps.iter()
@@ -60,9 +60,9 @@ impl InstallSource {
 }
 
 impl GeneralAdvice {
-    /// Checks what its types cannot see.
+    /// Checks what its types cannot express.
     ///
-    /// Errors: The first phase or tool that there is not.
+    /// Errors: The first unknown phase or tool.
     pub(super) fn check(&self, text: YamlText<'_>, phases: &[&str], tools: &[&str]) -> Result<(), TextMistake> {
         for (phase, ids) in &self.tools {
             if !phases.contains(&phase.as_str()) {
@@ -74,12 +74,12 @@ impl GeneralAdvice {
         Ok(())
     }
 
-    /// Adds what another file says; a phase that is in both gets the tools of both.
+    /// Adds the content of another file. A phase in both gets the tools of both.
     pub(super) fn add(&mut self, more: Self) {
         self.need.extend(more.need);
         self.no_need.extend(more.no_need);
         self.order.extend(more.order);
-        // One text answers one question: a user's stands in place of the program's, while lists grow.
+        // A text answers one question, so the user's replaces the built-in one; lists grow.
         for (own, more) in [(&mut self.bursts, more.bursts), (&mut self.linked, more.linked)] {
             if !more.is_empty() {
                 *own = more;

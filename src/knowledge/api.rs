@@ -1,4 +1,4 @@
-//! The APIs of CUPTI: what a libcupti that has one exports, and the libraries that it needs beside it.
+//! The APIs of CUPTI: the exports that reveal an API, and the companion libraries that it needs.
 
 use serde::Deserialize;
 
@@ -6,39 +6,39 @@ use super::patterns::matches_name_pattern;
 
 /// An API of CUPTI (`profiles/cupti/apis.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-// A misspelt key would else count as left out: an API without `since` is in every release.
+// Otherwise a misspelt key would count as absent: an API without `since` is in every release.
 #[serde(deny_unknown_fields)]
 pub struct CuptiApi {
     /// The name used in phases, profilers and reports.
     pub id: String,
-    /// The name that NVIDIA gives it.
+    /// NVIDIA's name for it.
     pub name: String,
-    /// What it is for, in some words.
+    /// Its purpose, in a few words.
     pub what: String,
-    /// A function that libcupti exports when it has the API; a final `*` stands for any rest. `None` for an
-    /// API that is all in its own library.
+    /// A function that libcupti exports if it has the API; a final `*` matches any suffix. `None` for an API entirely
+    /// in its own library.
     #[serde(default)]
     pub exports: Option<String>,
-    /// The release of CUDA that brought it, by its functions; `None` for one as old as their table.
+    /// The first CUDA release with it, from its functions; `None` if it is as old as the function table.
     #[serde(skip)]
     pub since: Option<String>,
-    /// The release of CUDA that calls it deprecated.
+    /// The CUDA release that deprecates it.
     #[serde(default)]
     pub deprecated: Option<String>,
-    /// The release of CUDA that no longer has it, though its functions are still exported.
+    /// The first CUDA release without it, although its functions are still exported.
     #[serde(default)]
     pub until: Option<String>,
-    /// Its functions, which return an error from that release on; a final `*` stands for any rest.
+    /// Its functions, which return an error since that release; a final `*` matches any suffix.
     #[serde(default)]
     pub ended: Vec<String>,
-    /// The libraries that it needs beside libcupti and the driver.
+    /// The companion libraries that it needs in addition to libcupti and the driver.
     #[serde(default)]
     pub libraries: Vec<ApiLibrary>,
-    /// Whether hardware counters are read, for which the driver asks for a privilege.
+    /// Whether it reads hardware counters, for which the driver requires a privilege.
     pub counters: bool,
-    /// How sure the entry is.
+    /// How certain the entry is.
     pub certainty: Certainty,
-    /// Where it is known from.
+    /// The source of the entry.
     pub source: String,
 }
 
@@ -46,17 +46,17 @@ pub struct CuptiApi {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiLibrary {
-    /// The name that is asked for; one that ends in `.*` has the number of the soname that is there.
+    /// The requested name; a final `.*` stands for the installed soname's number.
     pub name: String,
-    /// Who asks for it.
+    /// The requester.
     pub got: LibraryRequester,
 }
 
-/// Who asks for a library.
+/// The requester of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LibraryRequester {
-    /// libcupti opens it by its bare name, from where it is mapped in the process.
+    /// libcupti opens it by its bare name, using its own search path in the process.
     ByCupti,
     /// The program that uses the API links or opens it.
     ByAsker,
@@ -72,17 +72,17 @@ impl LibraryRequester {
     }
 }
 
-/// How sure an entry is.
+/// How certain an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
-    /// Nobody has checked it.
+    /// No one has checked it.
     Unverified,
-    /// It follows from what is seen or reported.
+    /// A conclusion from observations or reports.
     Inferred,
-    /// Read in somebody's text.
+    /// Stated in a published text.
     Reported,
-    /// Observed on a real file, in source code, or in a test that was run.
+    /// Observed in a real file, in source code, or in a test run.
     Seen,
 }
 
@@ -99,27 +99,27 @@ impl Certainty {
 }
 
 impl CuptiApi {
-    /// Whether a function is one of those that return an error from the release on that no longer has the API.
+    /// Whether a function is one that returns an error since the release that removed the API.
     pub fn has_ended(&self, function: &[u8]) -> bool {
         self.ended.iter().any(|pattern| matches_name_pattern(function, pattern))
     }
 
     /// Whether a libcupti that exports `function` has the API.
     pub fn is_shown_by(&self, function: &[u8]) -> bool {
-        // The exports decide, not the release: 12.6.80 has the Range Profiling API, 12.6.68 has not.
+        // The exports decide, not the release: 12.6.80 has the Range Profiling API, but 12.6.68 does not.
         let exports = self.exports.as_deref();
         exports.is_some_and(|pattern| matches_name_pattern(function, pattern))
     }
 }
 
 impl ApiLibrary {
-    /// The name up to the number of its soname.
+    /// The name without its soname number.
     pub fn stem(&self) -> &str {
-        // The number of nvprof's `libcuinj64.so.*` follows the release, so that no whole name is right for all.
+        // The number of nvprof's `libcuinj64.so.*` changes with the release, so no full name fits all.
         self.name.strip_suffix(".*").unwrap_or(&self.name)
     }
 
-    /// Whether the name has the number of the soname that is there.
+    /// Whether the name takes the number of the installed soname.
     pub fn is_numbered(&self) -> bool {
         self.name.ends_with(".*")
     }

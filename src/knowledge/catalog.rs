@@ -1,4 +1,4 @@
-//! The files by kind and id: which of them count, and what is wrong with each.
+//! Collects the data files by kind and id: the valid ones, and the mistakes in the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,20 +8,20 @@ use serde_saphyr::Spanned;
 use super::mistake::{FileMistake, TextMistake, TextPosition, unknown_name};
 use super::yaml_text::{YamlText, position};
 
-/// What a data file describes.
+/// The kind of a data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DataKind {
-    /// What is found in images and said of it: `rules/`.
+    /// A rule for findings: `rules/`.
     Rule,
-    /// What an image is for: `phases/` of the profiles.
+    /// A purpose of images: `phases/` in the profiles.
     Phase,
-    /// A program that asks for CUPTI: `consumers/` of the profiles.
+    /// A program that requests CUPTI: `consumers/` in the profiles.
     Consumer,
-    /// A profiling tool: `profilers/` of the profiles.
+    /// A profiling tool: `profilers/` in the profiles.
     Profiler,
-    /// A library that an image is asked about: `libraries/` of the profiles.
+    /// A library to audit images for: `libraries/` in the profiles.
     Library,
-    /// Rows of a table: `cupti/` of the profiles.
+    /// Rows of a table: `cupti/` in the profiles.
     Table,
 }
 
@@ -39,16 +39,16 @@ impl DataKind {
     }
 }
 
-/// A file of data, as text.
+/// A data file, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFile {
-    /// What it describes, by the folder that it lies in.
+    /// Its kind, from its folder.
     pub kind: DataKind,
     /// The stem of its name.
     pub id: String,
-    /// The file as the user would name it.
+    /// The file name as the user would write it.
     pub file: String,
-    /// Its content, not yet read as YAML or CSV.
+    /// Its content, not yet parsed as YAML or CSV.
     pub text: String,
 }
 
@@ -56,19 +56,19 @@ pub struct DataFile {
 pub(super) struct FileIds(BTreeMap<DataKind, BTreeSet<String>>);
 
 impl FileIds {
-    /// Those of one kind, by name.
+    /// The ids of one kind, by name.
     pub fn of(&self, kind: DataKind) -> Vec<&str> {
         let ids = self.0.get(&kind).into_iter().flatten();
         ids.map(String::as_str).collect()
     }
 }
 
-/// The key `replace`, which files of all kinds have: whether the file stands in the place of another one.
+/// The key `replace` of any file: whether the file replaces an earlier one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct ReplaceKey(bool);
 
-/// A file of any kind, of which only [`ReplaceKey`] is looked at.
+/// Any file, of which only [`ReplaceKey`] is read.
 #[derive(Default, Deserialize)]
 struct AnyFile {
     replace: Option<Spanned<ReplaceKey>>,
@@ -76,7 +76,7 @@ struct AnyFile {
 
 impl AnyFile {
     fn read(text: &str) -> Result<Self, TextMistake> {
-        // Nearly no file has the key, and each is read as a whole later.
+        // Almost no file has the key, and each is fully parsed later.
         if text.contains("replace") {
             YamlText(text).read()
         } else {
@@ -85,16 +85,16 @@ impl AnyFile {
     }
 }
 
-/// The files that count, and the mistakes so far.
+/// The valid files, and the mistakes so far.
 pub(super) struct DataCatalog {
-    /// In the order in which they were given.
+    /// In the order given.
     files: BTreeMap<DataKind, Vec<DataFile>>,
     mistakes: Vec<FileMistake>,
 }
 
 impl DataCatalog {
-    /// Takes the files in. A file whose id is taken is a mistake, unless it says `replace: true`: then it has the
-    /// place of the file before it. So no file is lost by accident, and none hides another unsaid.
+    /// Adds the files. A duplicate id is a mistake, unless the file has `replace: true` and takes the place of the
+    /// earlier one. So no file is lost or hidden by accident.
     pub fn new(files: impl Iterator<Item = DataFile>) -> Self {
         let mut catalog = Self {
             files: BTreeMap::new(),
@@ -116,7 +116,7 @@ impl DataCatalog {
             .map_or(TextPosition::START, |said| position(said.referenced));
         let mistake = |what| TextMistake { place, what }.in_file(&file.file);
         let replaces = any.replace.is_some_and(|said| said.value.0);
-        // Ids are unique within a kind only: a rule and a phase may share a name.
+        // Ids are unique only within a kind: a rule and a phase may share a name.
         let files = self.files.entry(file.kind).or_default();
         let before = files.iter_mut().find(|before| before.id == file.id);
         match (before, replaces) {
@@ -130,7 +130,7 @@ impl DataCatalog {
                     before.file
                 )));
             }
-            // A misspelt name would else add a second file where one was to be replaced.
+            // Otherwise a misspelt name would add a second file instead of replacing one.
             (None, true) => {
                 let ids: Vec<&str> = files.iter().map(|file| file.id.as_str()).collect();
                 let unknown = unknown_name(file.kind.name(), &file.id, &ids);
@@ -140,19 +140,19 @@ impl DataCatalog {
         Ok(())
     }
 
-    /// The ids of all files, also of those that cannot be read: a mistake in one is told once, not by all that name it.
+    /// The ids of all files, including unreadable ones. This way a mistake is reported once, not for every reference.
     pub fn ids(&self) -> FileIds {
         let kinds = self.files.iter();
         let ids = |files: &Vec<DataFile>| files.iter().map(|file| file.id.clone()).collect();
         FileIds(kinds.map(|(kind, files)| (*kind, ids(files))).collect())
     }
 
-    /// Takes in what was found wrong elsewhere.
+    /// Adds mistakes found elsewhere.
     pub fn add_mistakes(&mut self, mistakes: Vec<FileMistake>) {
         self.mistakes.extend(mistakes);
     }
 
-    /// Reads the files of one kind by their ids; what is wrong in them is kept for [`DataCatalog::finish`].
+    /// Reads the files of one kind by id; mistakes are kept for [`DataCatalog::finish`].
     pub fn read<T>(&mut self, kind: DataKind, read: impl Fn(&str, YamlText<'_>) -> Result<T, TextMistake>) -> Vec<T> {
         let mut values = Vec::new();
         for file in self.files.get(&kind).into_iter().flatten() {
@@ -164,14 +164,14 @@ impl DataCatalog {
         values
     }
 
-    /// Ends the reading, when all kinds were read.
+    /// Finishes after all kinds were read.
     ///
     /// Errors: The first mistake of each file.
     pub fn finish(mut self) -> Result<(), Vec<FileMistake>> {
         if self.mistakes.is_empty() {
             return Ok(());
         }
-        // They were found kind by kind; a user mends them file by file.
+        // They were found kind by kind, but a user fixes them file by file.
         self.mistakes.sort();
         self.mistakes.dedup();
         Err(self.mistakes)

@@ -1,4 +1,4 @@
-//! A program that asks for a library, and how (`profiles/consumers/<id>.yaml`).
+//! A program that requests a library, and how (`profiles/consumers/<id>.yaml`).
 
 use image_linkage::path::RootPath;
 use serde::Deserialize;
@@ -11,25 +11,25 @@ use super::patterns::matches_name_pattern;
 use super::python_import::PythonImport;
 use super::yaml_text::YamlText;
 
-/// How an object asks.
+/// How an object requests a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestKind {
-    /// It is linked: a `DT_NEEDED` entry names the library.
+    /// A `DT_NEEDED` entry names the library.
     Needed,
-    /// It opens the library with dlopen(3) while it runs.
+    /// It calls dlopen(3) at run time.
     Dlopen,
 }
 
-/// What breaks when a consumer does not get CUPTI, the worst first.
+/// The effect of missing CUPTI on a consumer, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FailureImpact {
-    /// The program cannot be started or imported.
+    /// The program cannot start or be imported.
     Import,
-    /// The program runs on the CPU alone: it asks for the library before it uses a GPU.
+    /// The program uses only the CPU, because it requests the library before it uses a GPU.
     Gpu,
-    /// The program runs, and its profiling does not.
+    /// The program runs, but cannot profile.
     Profiling,
 }
 
@@ -44,7 +44,7 @@ impl RequestKind {
 }
 
 impl FailureImpact {
-    /// What a program without the library does, as a verb.
+    /// The behaviour of a program without the library, as a verb.
     pub const fn failure_words(self) -> &'static str {
         match self {
             Self::Import | Self::Gpu => "fails",
@@ -52,7 +52,7 @@ impl FailureImpact {
         }
     }
 
-    /// Whether the program does not do its own work without the library, profiled or not.
+    /// Whether the program cannot do its own work without the library, even unprofiled.
     pub fn breaks_program(self) -> bool {
         matches!(self, Self::Import | Self::Gpu)
     }
@@ -67,7 +67,7 @@ impl FailureImpact {
     }
 }
 
-/// How a known program asks for a library (`profiles/consumers/*.yaml`).
+/// How a known program requests a library (`profiles/consumers/*.yaml`).
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsumerProfile {
@@ -76,45 +76,46 @@ pub struct ConsumerProfile {
     pub id: String,
     /// The name of the program.
     pub name: String,
-    /// The file name of its object, with folders above it where the name alone is not its own; a final `*` is any rest.
+    /// The file name of its object, with parent folders if the name alone is ambiguous; a final `*` matches any suffix.
     pub object: String,
-    /// Whether the object is linked with the library or opens it.
+    /// Whether the object links the library or opens it.
     pub asks: RequestKind,
-    /// A folder, relative to the object's, in which it looks for `libcupti.so` first.
+    /// A folder, relative to the object's, that it searches for `libcupti.so` first.
     #[serde(default)]
     pub beside: Option<String>,
-    /// Folders of the same kind that it takes in place of the first on some GPUs, where they are there.
+    /// Alternative folders that it prefers on some GPUs, if they exist.
     #[serde(default)]
     pub variants: Vec<ConsumerVariant>,
-    /// The file name of the object that calls dlopen for it, where that is not the object itself; a final `*`
-    /// stands for any rest. Its search paths are those that count.
+    /// The file name of the object that calls dlopen for it, if that is another object; a final `*` matches any suffix.
+    /// The search paths of that object apply.
     #[serde(default)]
     pub through: Option<String>,
-    /// The names it opens, in order.
+    /// The names that it opens, in order.
     #[serde(default)]
     pub names: Vec<String>,
-    /// Where else a program that names nothing to open looks, which no image shows: where the names in its bytes lead
-    /// to nothing, only a run could tell.
+    /// Another place that a program without fixed names searches and that no image shows. If the names in its bytes
+    /// lead nowhere, only a run can tell.
     #[serde(default)]
     pub looks_elsewhere: Option<String>,
-    /// How Python gets to it, where an import loads it.
+    /// How Python reaches it, if an import loads it.
     #[serde(default)]
     pub python: Option<PythonImport>,
-    /// Builds that open other names; the first that fits counts.
+    /// Builds that open other names; the first match applies.
     #[serde(default)]
     pub builds: Vec<ConsumerBuild>,
-    /// The file names of other objects of the program that ask as this one does; a final `*` stands for any rest.
+    /// The file names of other objects in the program that request the library the same way; a final `*` matches any
+    /// suffix.
     #[serde(default)]
     pub parts: Vec<String>,
-    /// What its object says of how it was built.
+    /// The build flags that its object contains.
     #[serde(default)]
     pub build: Option<BuildFlags>,
-    /// What breaks without it.
+    /// The effect of a missing library.
     pub required: FailureImpact,
-    /// The library that it asks for, by id.
+    /// The id of the requested library.
     #[serde(default = "default_library")]
     pub library: String,
-    /// What shows that it asks so.
+    /// The evidence for the request.
     #[serde(default)]
     pub evidence: Option<ProfileEvidence>,
     /// Read by the catalog.
@@ -122,69 +123,69 @@ pub struct ConsumerProfile {
     pub replace: ReplaceKey,
 }
 
-/// What shows that a program or a tool asks for a library, or asks for none.
+/// Evidence that a program or tool requests a library, or requests none.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileEvidence {
-    /// How sure it is.
+    /// How certain it is.
     pub certainty: Certainty,
     /// The package with its version, or the public repository with commit and path.
     pub source: String,
 }
 
-/// A folder that a program takes in the place of another one.
+/// A folder that a program uses instead of another.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsumerVariant {
-    /// What the program is called that does.
+    /// The name of the program that does.
     pub name: String,
     /// The folder, relative to the object's.
     pub beside: String,
 }
 
-/// A build of a program that opens names of its own.
+/// A build of a program that opens its own names.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsumerBuild {
     /// A part of the object's path.
     #[serde(default)]
     pub path: Option<String>,
-    /// A distribution of Python beside it, in normal form.
+    /// A Python distribution next to it, in normalized form.
     #[serde(default)]
     pub distribution: Option<String>,
-    /// The first version of the distribution.
+    /// The first matching version of the distribution.
     #[serde(default)]
     pub from: Option<String>,
-    /// The names it opens, in order.
+    /// The names that it opens, in order.
     pub names: Vec<String>,
 }
 
-/// The compiler's flags, which an object holds as text: whether the program was built with the library.
+/// The compiler flags that an object contains as text. They show whether the program was built with the library.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuildFlags {
-    /// A flag of every build: an object without it does not say how it was built.
+    /// A flag of every build. An object without it does not reveal its flags.
     pub always: String,
-    /// A flag of the builds that can use the library.
+    /// A flag of builds that can use the library.
     pub with: String,
-    /// A flag by which such a build leaves it out all the same.
+    /// A flag that excludes the library from such a build.
     pub without: String,
 }
 
 impl BuildFlags {
-    /// The flags that are looked for.
+    /// The flags to search for.
     pub fn words(&self) -> [&String; 3] {
         [&self.always, &self.with, &self.without]
     }
 
-    /// Whether an object was built with the library, by what `holds` says of its texts; `None` where they do not say it.
+    /// Whether an object was built with the library; `holds` searches its text. `None` if the flags are not there.
     pub fn has_library(&self, holds: impl Fn(&str) -> bool) -> Option<bool> {
         (holds(&self.always) || holds(&self.with)).then(|| holds(&self.with) && !holds(&self.without))
     }
 }
 
 impl ConsumerBuild {
-    /// Whether the build is that of an object at `path`, with `versions` of the distributions beside it, by name.
+    /// Whether this build matches an object at `path`, given the `versions` of neighbouring distributions.
     pub fn fits<'v>(&self, path: &str, version_of: impl Fn(&str) -> Option<&'v str>) -> bool {
         let on_path = self.path.as_ref().is_none_or(|part| path.contains(part));
         let new_enough = self.distribution.as_ref().is_none_or(|name| {
@@ -195,7 +196,7 @@ impl ConsumerBuild {
     }
 }
 
-/// The numbers that a version begins with: 2, 17 and 0 of `2.17.0+nv24.10` (PEP 440, local versions).
+/// The leading numbers of a version: 2, 17 and 0 of `2.17.0+nv24.10` (PEP 440, local versions).
 fn leading_numbers(version: &str) -> Vec<u32> {
     let parts = version.split(|letter: char| !letter.is_ascii_digit());
     parts.map_while(|part| part.parse().ok()).take(3).collect()
@@ -211,10 +212,10 @@ impl ConsumerProfile {
     /// Errors: The first mistake in the file.
     pub fn read(id: &str, text: YamlText<'_>, libraries: &[&str], consumers: &[&str]) -> Result<Self, TextMistake> {
         let mut profile: Self = text.read()?;
-        // The id is the name of the file, which its text does not hold.
+        // The id is the file name, which the text does not contain.
         id.clone_into(&mut profile.id);
         let name = profile.object.rsplit('/').next().unwrap_or_default();
-        // A lone `*` would make a program that asks out of every object of an image.
+        // A lone `*` would turn every object in an image into a consumer.
         if name.trim_end_matches('*').is_empty() {
             let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
             return Err(text.mistake(&["object"], what));
@@ -227,27 +228,27 @@ impl ConsumerProfile {
         Ok(profile)
     }
 
-    /// Whether the profile is of the object at this path.
+    /// Whether the profile matches the object at this path.
     pub fn fits(&self, path: &RootPath) -> bool {
         let (folder, name) = self.object.rsplit_once('/').unwrap_or(("", &self.object));
         let above = [b"/", folder.as_bytes()].concat();
         let is_object = matches_name_pattern(path.name(), name)
             && (folder.is_empty() || path.parent().absolute().ends_with(&above));
-        // A part that is linked needs the library for itself; one that opens it leaves that to the object.
+        // A linked part needs the library itself; a part that calls dlopen leaves that to the main object.
         let mut linked = self.parts.iter().filter(|_| self.asks == RequestKind::Needed);
         is_object || linked.any(|part| matches_name_pattern(path.name(), part))
     }
 }
 
-/// Whether a profile knows the object at this path to open the library at run time.
+/// Whether a profile says that the object at this path opens the library at run time.
 pub(crate) fn opens_library(profiles: &[ConsumerProfile], path: &RootPath) -> bool {
     profiles
         .iter()
-        // Who is linked says so in `DT_NEEDED`; no table of an object tells of a dlopen.
+        // Linked objects have a `DT_NEEDED` entry, but no ELF table shows a dlopen.
         .any(|profile| profile.asks == RequestKind::Dlopen && profile.fits(path))
 }
 
-/// Whether an object of this file name is a part of a known program that asks for the library by another object.
+/// Whether this file name belongs to a known program that requests the library through another object.
 pub(crate) fn is_known_part(profiles: &[ConsumerProfile], name: &[u8]) -> bool {
     let mut parts = profiles
         .iter()

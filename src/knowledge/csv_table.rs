@@ -1,4 +1,5 @@
-//! Tables with commas, which are read at each start twenty times as fast as YAML: releases, wheels, toolkits, drivers.
+//! Reads CSV tables: releases, wheels, toolkits and drivers. Every start reads them, and CSV parses twenty times as
+//! fast as YAML.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,7 @@ use super::table_reader::{TableReader, already_there};
 use image_linkage::escape;
 
 impl TableReader<'_> {
-    /// The rows of all files of a table of values with commas between them, below a line that names the columns. No two
-    /// rows share the first `keys` of them.
+    /// The rows of all CSV files of a table, below a header line. The first `keys` columns must be unique.
     pub(super) fn csv<const N: usize, T>(
         &mut self,
         id: &'static str,
@@ -25,7 +25,7 @@ impl TableReader<'_> {
                     place: TextPosition { line: number, column },
                     what,
                 };
-                // Nothing is quoted, as no value of these tables holds a comma.
+                // No quoting, because no value in these tables contains a comma.
                 let fields: Vec<&str> = line.split(',').collect();
                 let fields = <[&str; N]>::try_from(fields).map_err(|fields| {
                     let count = fields.len();
@@ -46,11 +46,11 @@ impl TableReader<'_> {
     }
 }
 
-/// The rows of a table with their numbers, from 1.
+/// The data rows of a table, numbered from 1.
 ///
-/// Errors: The columns are not named by `header`: in another order they would be read as other values without a word.
+/// Errors: The header is not `header`. A different column order would silently swap values.
 fn lines_below<'t>(text: &'t str, header: &str) -> Result<impl Iterator<Item = (&'t str, u32)> + use<'t>, TextMistake> {
-    // Comments say where rows are from. They are counted, so that an editor finds the line of a mistake.
+    // Comments tell the source of rows. They count as lines, so that an editor finds a mistake by its line.
     let mut lines = text
         .lines()
         .zip(1..)
@@ -66,17 +66,17 @@ fn lines_below<'t>(text: &'t str, header: &str) -> Result<impl Iterator<Item = (
     Err(TextMistake { place, what })
 }
 
-/// What is wrong with one field of a row.
+/// A mistake in a field of a row.
 #[derive(Debug)]
 pub(super) struct FieldMistake {
     /// The number of the field, from 0.
     field: usize,
-    /// What was expected, and what stands there.
+    /// The expected and actual value.
     pub what: String,
 }
 
 impl FieldMistake {
-    /// The column in characters, from 1, at which the field stands on its line.
+    /// The column where the field starts, in characters from 1.
     pub(super) fn column(&self, line: &str) -> u32 {
         let before: usize = line
             .split(',')
@@ -87,7 +87,7 @@ impl FieldMistake {
     }
 }
 
-/// The fields of a row, which say of themselves what is wrong with them.
+/// The fields of a row, with checked access.
 pub(super) struct RowFields<'r, const N: usize>(pub [&'r str; N]);
 
 impl<const N: usize> RowFields<'_, N> {
@@ -103,36 +103,36 @@ impl<const N: usize> RowFields<'_, N> {
         Err(FieldMistake { field, what })
     }
 
-    /// A word, such as the name of a file or a processor.
+    /// A word, such as a file name or a processor.
     pub(super) fn name(&self, field: usize, expected: &str) -> Result<String, FieldMistake> {
         self.checked(field, expected, |text| {
             !text.is_empty() && !text.contains(char::is_whitespace)
         })
     }
 
-    /// A version of two numbers or more: rows are looked up by major and minor, so that no other would ever be found.
+    /// A version of at least two numbers. Rows are looked up by major and minor, so no other would be found.
     pub(super) fn version(&self, field: usize, expected: &str) -> Result<String, FieldMistake> {
         self.checked(field, expected, is_version)
     }
 
-    /// The same, or this word in its place.
+    /// A version, or this word instead.
     pub(super) fn version_or(&self, field: usize, word: &str, expected: &str) -> Result<String, FieldMistake> {
         self.checked(field, expected, |text| text == word || is_version(text))
     }
 
-    /// Versions with spaces between them, or none.
+    /// Versions separated by spaces; may be empty.
     pub(super) fn versions(&self, field: usize, expected: &str) -> Result<Vec<String>, FieldMistake> {
         let versions = self.checked(field, expected, |text| text.split_whitespace().all(is_version))?;
         Ok(versions.split_whitespace().map(str::to_owned).collect())
     }
 
-    /// Words with spaces between them, one at least.
+    /// Words separated by spaces, at least one.
     pub(super) fn names(&self, field: usize, expected: &str) -> Result<Vec<String>, FieldMistake> {
         let names = self.checked(field, expected, |text| !text.trim().is_empty())?;
         Ok(names.split_whitespace().map(str::to_owned).collect())
     }
 
-    /// The branch of a driver, or nothing.
+    /// A driver branch, or nothing.
     pub(super) fn branch(&self, field: usize, expected: &str) -> Result<Option<String>, FieldMistake> {
         let branch = self.checked(field, expected, |text| {
             text.is_empty() || !version_numbers(text).is_empty()
@@ -140,7 +140,7 @@ impl<const N: usize> RowFields<'_, N> {
         Ok(Some(branch).filter(|branch| !branch.is_empty()))
     }
 
-    /// A SHA-256 as it is compared: 64 digits in lower case.
+    /// A SHA-256 in the compared form: 64 lowercase digits.
     pub(super) fn sha256(&self, field: usize) -> Result<String, FieldMistake> {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         self.checked(field, "a SHA-256 of 64 hexadecimal digits in lower case", |text| {

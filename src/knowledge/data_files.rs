@@ -1,19 +1,19 @@
-//! The rules and profiles that are part of the program, as text: the file's stem and its content.
+//! The built-in rules and profiles, as text: the file's stem and its content.
 
 use super::catalog::{DataFile, DataKind};
 
-// build.rs lists the files by name, so that the same sources give the same program.
+// build.rs sorts the files by name, so that builds are reproducible.
 include!(concat!(env!("OUT_DIR"), "/data_files.rs"));
 
 type DataTexts = &'static [(&'static str, &'static str)];
 
-/// The files of the program, each as the user would name it.
+/// The built-in files, each named as the user would write it.
 pub(crate) fn built_in_files() -> impl Iterator<Item = DataFile> {
     let of = |kind: DataKind, folder: &'static str, ending: &'static str, files: DataTexts| {
         files.iter().map(move |(id, text)| DataFile {
             kind,
             id: (*id).to_owned(),
-            // For messages alone: the program holds the text and opens no such path.
+            // Only for messages: the text is embedded, and no such path is opened.
             file: format!("{folder}/{id}.{ending}"),
             text: (*text).to_owned(),
         })

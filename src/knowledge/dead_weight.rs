@@ -1,4 +1,4 @@
-//! The kinds of file that may be dead weight, and the paths by which each is known.
+//! The kinds of file that may be dead weight, and their path patterns.
 
 use super::path_gate::{LastFolder, PathGate};
 use super::patterns::path_glob;
@@ -12,39 +12,39 @@ pub struct DeadWeightKind {
     /// The name used in phases and reports.
     #[serde(rename = "kind")]
     pub id: String,
-    /// What it is, in some words.
+    /// Its description, in a few words.
     pub what: String,
     /// The tools that use it.
     #[serde(default)]
     pub profilers: Vec<String>,
-    /// What an image would have it for.
+    /// Why an image would contain it.
     pub weight: WeightPurpose,
     /// Whether the files are copies of the library itself.
     #[serde(default)]
     pub is_library: bool,
-    /// Patterns of the paths, without the leading `/`.
+    /// Path patterns, without the leading `/`.
     files: Vec<String>,
-    /// Patterns of paths that are left out.
+    /// Path patterns to exclude.
     #[serde(default)]
     except: Vec<String>,
-    /// A function that the file exports, where its name is not telling enough; a final `*` stands for any rest.
+    /// A function that the file must export if its name is ambiguous; a final `*` matches any suffix.
     #[serde(default)]
     pub exports: Option<String>,
-    /// What keeps the kind.
+    /// The uses that keep the kind.
     #[serde(default)]
     pub used_by: Vec<UsePattern>,
-    /// The kinds that execute or link it: while a file of these stays, it stays too.
+    /// The kinds that execute or link it. It stays as long as a file of these stays.
     #[serde(default)]
     pub serves: Vec<String>,
 }
 
-/// What an image carries the files for.
+/// Why an image contains the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WeightPurpose {
-    /// For profiling tools alone.
+    /// Only for profiling tools.
     Profiling,
-    /// For compiling CUDA programs, as a toolkit does.
+    /// To compile CUDA programs, as in a toolkit.
     Toolkit,
 }
 
@@ -58,33 +58,33 @@ impl WeightPurpose {
     }
 }
 
-/// A use of files that no table of an object shows.
+/// A use of files that no ELF table shows.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UsePattern {
-    /// Patterns of the paths of who uses them.
+    /// Path patterns of the users.
     #[serde(default)]
     files: Vec<String>,
-    /// Variables of the environment that point to them.
+    /// Environment variables that point to the files.
     #[serde(default)]
     pub variables: Vec<String>,
-    /// Words for them in settings, scripts and packages of Python, by which they are run.
+    /// Words in settings, scripts and Python packages that run the files.
     #[serde(default)]
     pub words: Vec<String>,
     /// How they are used.
     pub why: String,
 }
 
-/// What the path of a file says of it.
+/// The matches of a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathMatch {
-    /// The kinds that it may be of, by number, the first that fits first.
+    /// The numbers of the kinds that it may belong to, in order of preference.
     pub kinds: Vec<usize>,
-    /// The uses that it stands for: the number of the kind, and of its use.
+    /// The uses that it proves: the number of the kind, and of its use.
     pub uses: Vec<(usize, usize)>,
 }
 
-/// What a pattern is for.
+/// The role of a pattern.
 #[derive(Debug, Clone, Copy)]
 enum PatternRole {
     Files,
@@ -92,22 +92,22 @@ enum PatternRole {
     UsedBy(usize),
 }
 
-/// The kinds, and their patterns compiled together.
+/// The kinds, with all patterns compiled together.
 #[derive(Debug, Clone, Default)]
 pub struct DeadWeightTable {
-    /// In the order of the files.
+    /// In file order.
     pub kinds: Vec<DeadWeightKind>,
     set: GlobSet,
-    /// For each pattern of the set the number of its kind, and what it is for.
+    /// The kind's number and the role, for each pattern of the set.
     roles: Vec<(usize, PatternRole)>,
-    /// What may fit a pattern that is no exception.
+    /// Accepts paths that may match a pattern other than an exception.
     gate: PathGate,
 }
 
 impl DeadWeightTable {
     /// Compiles the patterns of `kinds`.
     ///
-    /// Errors: What is wrong with a pattern, or with all of them together; [`DeadWeightKind::bad_patterns`] has each.
+    /// Errors: A message about an invalid pattern, or about the whole set. [`DeadWeightKind::bad_pattern`] locates it.
     pub(super) fn new(kinds: Vec<DeadWeightKind>) -> Result<Self, String> {
         let mut set = GlobSetBuilder::new();
         let mut roles = Vec::new();
@@ -117,7 +117,7 @@ impl DeadWeightTable {
                 roles.push((number, role));
             }
         }
-        // All patterns are compiled into one set: an image has hundreds of thousands of paths to compare.
+        // One set for all patterns, because an image has hundreds of thousands of paths to match.
         let set = set.build().map_err(|error| error.to_string())?;
         let patterns = kinds.iter().flat_map(DeadWeightKind::patterns);
         let gate = PathGate::new(patterns.filter_map(|(pattern, role)| match role {
@@ -137,13 +137,13 @@ impl DeadWeightTable {
         self.kinds.iter().find(|kind| kind.id == id)
     }
 
-    /// Whether the path, without its leading `/`, may say anything: a quick no for nearly every file of an image, with
-    /// what was found of the `last` folder.
+    /// A quick check that rejects almost every file of an image. The path has no leading `/`; `last` caches the result
+    /// for its folder.
     pub(crate) fn may_match(&self, path: &[u8], last: &mut LastFolder) -> bool {
         self.gate.may_fit(path, last)
     }
 
-    /// What the path, without its leading `/`, says.
+    /// Matches a path without its leading `/`.
     pub fn match_path(&self, path: &[u8]) -> PathMatch {
         let mut hit = PathMatch::default();
         let mut except = Vec::new();
@@ -151,14 +151,14 @@ impl DeadWeightTable {
             match self.roles.get(pattern) {
                 Some((kind, PatternRole::Files)) => hit.kinds.push(*kind),
                 Some((kind, PatternRole::Except)) => except.push(*kind),
-                // Exceptions say which files a kind has, not who needs it, so that uses are never taken off.
+                // Exceptions narrow a kind's files, not their users, so uses always stay.
                 Some((kind, PatternRole::UsedBy(used))) => hit.uses.push((*kind, *used)),
                 None => {}
             }
         }
-        // A pattern of an exception may come before the one that it is from, so that all have to be known.
+        // An exception may match before the pattern that it restricts, so apply them last.
         hit.kinds.retain(|kind| !except.contains(kind));
-        // The first kind of the table counts, whichever of the patterns matched first.
+        // The first kind in the table wins, whichever pattern matched first.
         hit.kinds.sort_unstable();
         hit.kinds.dedup();
         hit
@@ -166,7 +166,7 @@ impl DeadWeightTable {
 }
 
 impl DeadWeightKind {
-    /// The first pattern that is none: the keys and numbers that lead to it, and what is wrong with it.
+    /// The first invalid pattern: the keys and indexes that lead to it, and the error.
     pub(super) fn bad_pattern(&self) -> Option<(Vec<String>, String)> {
         let first = |path: &[&str], patterns: &[String]| {
             patterns.iter().enumerate().find_map(|(number, pattern)| {

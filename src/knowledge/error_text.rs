@@ -1,43 +1,43 @@
-//! The texts by which errors are found in lines: plain fragments, so that no data can make a search slow.
+//! Matches error texts in lines. They are plain fragments, so no data can make a search slow.
 
 use memchr::memmem;
 
-/// The bytes that `*` stands for, at most: mostly the version in a soname.
+/// The maximum bytes that `*` matches, usually the version in a soname.
 const WORD: usize = 128;
-/// The bytes of a text, at least: fewer are in lines of any kind.
+/// The minimum bytes of a text; shorter ones would match unrelated lines.
 const BYTES: usize = 8;
-/// The end of a text behind which the number of a result stands.
+/// The end of a text that a result number follows.
 const NUMBER: &str = "{number}";
 
 /// A text with its placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ErrorText {
-    /// What stands before the first `*`.
+    /// The text before the first `*`.
     pub first: Vec<u8>,
-    /// What stands behind each `*`.
+    /// The text after each `*`.
     others: Vec<Vec<u8>>,
     end: TextEnd,
 }
 
-/// What stands behind the last letter of a text.
+/// The rest after a text's last letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TextEnd {
     /// The rest of a word.
     AnyRest,
-    /// The number of a result.
+    /// A result number.
     Number,
-    /// No letter or digit: of two names in capitals one may begin with the other.
+    /// No letter or digit, because one constant's name may be a prefix of another's.
     WordEnd,
 }
 
-/// A line that has a text.
+/// A match of a text in a line.
 pub(super) struct TextHit {
-    /// The number with which the text ends.
+    /// The number at the end of the match.
     pub number: Option<u32>,
 }
 
 impl ErrorText {
-    /// Errors: That it has too few letters, or a `*` with nothing before or behind it.
+    /// Errors: The text has too few letters, or a `*` at an end.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let (text, end) = match (text.strip_suffix('*'), text.strip_suffix(NUMBER)) {
             (Some(text), _) => (text, TextEnd::AnyRest),
@@ -57,12 +57,12 @@ impl ErrorText {
         Ok(text)
     }
 
-    /// The bytes of a line that it explains, without those of its placeholders.
+    /// The number of bytes in a line that it explains, without its placeholders.
     pub(super) fn bytes(&self) -> usize {
         self.others.iter().fold(self.first.len(), |sum, part| sum + part.len())
     }
 
-    /// Whether the rest of the text follows where its first fragment ends in a comparable line, and the number at its end.
+    /// Matches the rest of the text in a normalized line, after the first fragment. Returns the number at its end.
     pub(super) fn follows(&self, line: &[u8], mut at: usize) -> Option<TextHit> {
         for part in &self.others {
             let rest = line.get(at..)?;
@@ -89,7 +89,7 @@ impl ErrorText {
     }
 }
 
-/// A text without what differs where people copy it: capitals, and the quote that shells take for a command.
+/// Normalizes text that people copy: lower case, and a quote instead of a backtick, which shells execute.
 pub(super) fn comparable(text: impl AsRef<[u8]>) -> Vec<u8> {
     let bytes = text.as_ref().to_ascii_lowercase().into_iter();
     bytes.map(|byte| if byte == b'`' { b'\'' } else { byte }).collect()

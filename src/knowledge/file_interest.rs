@@ -1,13 +1,13 @@
-//! What is looked for in layers so that a library can be judged: it ties an index to this program's questions.
+//! What to look for in layers when auditing a library. This configures the index for the program's checks.
 
 use super::knowledge_base::Knowledge;
 use super::packages::PackageManager;
 use image_linkage::layer::{IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
-/// The files that say which system the image is, what its packages are and which CUDA they belong to.
+/// The files that identify the system, its packages and their CUDA version.
 const KEPT: [&str; 66] = [
-    // Scripts that stand between the container's command and its program, by where they are in practice.
+    // Scripts that run between the container's command and its program, at their usual paths.
     "/*.sh",
     "/start",
     "/run",
@@ -22,7 +22,7 @@ const KEPT: [&str; 66] = [
     "**/*entrypoint.d/*",
     "/*.py",
     "*/*.py",
-    // What such scripts and login shells read besides.
+    // Files that such scripts and login shells read.
     "/*.env",
     "*/*.env",
     "*/*/*.env",
@@ -36,28 +36,28 @@ const KEPT: [&str; 66] = [
     ".bash_profile",
     ".bash_login",
     "**/bin/activate",
-    // What conda's activation runs and sets.
+    // Files that conda's activation runs and sets.
     "**/activate.d/*",
     "**/conda-meta/state",
     "**/setvars.sh",
     "*.bash",
     "*.envsh",
     "**/etc/*.sh",
-    // A folder of variables, as envdir and s6-envdir read it.
+    // A folder of variables, as read by envdir and s6-envdir.
     "**/LD_LIBRARY_PATH",
     "**/LD_PRELOAD",
-    // Who the user of the image is, and what it may read.
+    // The image's user, and its permissions.
     "etc/passwd",
     "etc/group",
     "etc/os-release",
     "usr/lib/os-release",
-    // Where apt has packages from: a remedy sets up no repository that is there.
+    // The apt sources: a fix does not set up an existing repository again.
     "etc/apt/sources.list",
     "etc/apt/sources.list.d/*.list",
     "etc/apt/sources.list.d/*.sources",
     "var/lib/dpkg/status",
     "var/lib/dpkg/diversions",
-    // Distroless images have a file for each package in place of one for all.
+    // Distroless images have one file per package instead of a single one.
     "var/lib/dpkg/status.d/*",
     "var/lib/dpkg/info/*cuda*.list",
     "var/lib/dpkg/info/*nvidia*.list",
@@ -67,32 +67,32 @@ const KEPT: [&str; 66] = [
     "*/**/conda-meta/*nsight*.json",
     "*/**/conda-meta/*torch*.json",
     "lib/apk/db/installed",
-    // A layer's paths are its own: where /usr is merged, tars name the database by this path.
+    // Paths in a layer are not resolved: with a merged /usr, tars name the database by this path.
     "usr/lib/apk/db/installed",
-    // What a wheel requires, such as one release of nvidia-cuda-cupti, says which CUDA it was made for.
+    // The requirements of a wheel, such as a pinned nvidia-cuda-cupti, show its CUDA version.
     "**/*.dist-info/METADATA",
-    // It tells whose a file is, and which files are gone.
+    // It lists the files of a distribution, so it shows their owner and which are missing.
     "**/*.dist-info/RECORD",
-    // Where a Python looks for packages: its own site.py, as distributions change it, virtual environments, and
-    // what packages add. Checkpoints of models have the same ending, but not in these folders.
+    // Sources of Python's search path: site.py, which distributions patch, virtual environments, and additions by
+    // packages. Model checkpoints also end in .pth, but not in these folders.
     "**/pyvenv.cfg",
     "**/python*/site.py",
     "**/site-packages/*.pth",
     "**/dist-packages/*.pth",
-    // What every Python runs as it starts, where it is there.
+    // Modules that every Python runs at startup if they exist.
     "**/sitecustomize.py",
     "**/usercustomize.py",
-    // What the import of a package runs before its modules are there.
+    // Code that a package import runs before its modules are loaded.
     "**/__init__.py",
-    // Where setuptools' import hook finds a package that is installed in place.
+    // The finders of setuptools' import hook, for editable installs.
     "**/site-packages/__editable__*_finder.py",
     "**/dist-packages/__editable__*_finder.py",
-    // A toolkit that no package manager knows says its versions here alone.
+    // A toolkit unknown to any package manager states its version only here.
     "usr/local/cuda*/**/version.json",
 ];
 
-/// The files that may open or name a library without being objects: modules of Python, scripts, and settings of programs.
-/// An image has thousands, of which those that hold its name are kept.
+/// Files other than objects that may open or name a library: Python modules, scripts, and settings. An image has
+/// thousands; only those that contain its name are kept.
 const TEXTS: [&str; 37] = [
     "*.py",
     "*.pyc",
@@ -106,7 +106,7 @@ const TEXTS: [&str; 37] = [
     "*.m",
     "*.jl",
     "*.ipynb",
-    // .NET's, with its texts in UTF-16.
+    // .NET assemblies, with text in UTF-16.
     "*.dll",
     "*.service",
     "*.js",
@@ -126,7 +126,7 @@ const TEXTS: [&str; 37] = [
     "*.yml",
     "*.toml",
     "**/bin/*",
-    // What builds a program against the library.
+    // Build files that link a program with the library.
     "Makefile",
     "makefile",
     "*.mk",
@@ -134,15 +134,15 @@ const TEXTS: [&str; 37] = [
     "*.ninja",
     "CMakeLists.txt",
 ];
-/// What conda writes of each package, tens of megabytes in which every path of an environment stands, and the scripts that
-/// dpkg runs, and what Python has compiled beside its source.
+/// Excluded: conda's package records, tens of megabytes with every path of an environment, dpkg's scripts, and Python
+/// bytecode next to its source.
 const NO_TEXTS: [&str; 4] = [
     "**/conda-meta/*",
     "**/pkgs/*/info/**",
     "var/lib/dpkg/**",
     "**/__pycache__/*",
 ];
-/// What in a text may be the folder of a library that it names in no other way, or opens one by a name that it computes.
+/// Text that may be the library's folder without naming the library, or that opens a computed name.
 const FOLDERS: [&str; 19] = [
     "/opt",
     "/usr/local/",
@@ -160,39 +160,39 @@ const FOLDERS: [&str; 19] = [
     "dl_load_file",
     "dyn.load",
     "loadlibrary",
-    // What pip and uv write to start a module: its first line names the Python that runs it.
+    // Launchers by pip and uv, whose first line names the Python interpreter.
     "-script.pyw",
     "-script\\.pyw",
     "removesuffix('.exe')",
 ];
 
-/// The functions of the C library that open a library (dlopen(3)).
+/// The C library functions that open a library (dlopen(3)).
 pub const LIBRARY_OPENERS: [&str; 2] = ["dlopen", "dlmopen"];
 
-/// The functions of the C library that change the working directory (chdir(2)).
+/// The C library functions that change the working directory (chdir(2)).
 pub const DIRECTORY_CALLS: [&str; 2] = ["chdir", "fchdir"];
-/// The functions of the C library that change a variable of the environment (environ(7)).
+/// The C library functions that change an environment variable (environ(7)).
 pub const ENVIRONMENT_CALLS: [&str; 3] = ["setenv", "putenv", "unsetenv"];
-/// What else shows that a program makes an environment for others: what empties its own, what hands one over, and its own
-/// by its names.
+/// Other signs that a program prepares an environment: symbols that clear it, pass it on, or access it.
 const ENVIRONMENT_MARKS: [&str; 5] = ["clearenv", "posix_spawn", "environ", "__environ", "_environ"];
-/// The functions of the C library that put another program in the place of their own (exec(3)).
+/// The C library functions that replace the process image (exec(3)).
 pub const EXECUTES: [&str; 7] = ["execv", "execvp", "execl", "execlp", "execve", "execle", "execvpe"];
-/// Where the loader looks before its own directories (ld.so(8)): a program that sets up another's names it.
+/// The variable that the loader searches before its default directories (ld.so(8)). Programs that set up other
+/// processes name it.
 pub const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
-/// How layers are read for an audit about CUPTI, for callers that have no knowledge at hand.
+/// The index options for an audit about CUPTI, for callers without a knowledge base.
 pub fn cupti_options() -> IndexOptions {
     library_options(&Knowledge::built_in())
 }
 
-/// How layers are read for an audit: within the default limits, looking for all that is known of the library.
+/// The index options for an audit: default limits, and everything known about the library.
 pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
     let library = knowledge.library;
     let uses = knowledge.tables.dead_weight.kinds.iter().flat_map(|kind| &kind.used_by);
     let tools = uses.flat_map(|used| &used.words).cloned();
     let word = &library.package_word;
-    // Of these two kinds an image has hundreds: only those of packages that may bring the library are kept.
+    // An image has hundreds of both kinds of file. Keep only those of packages that may contain the library.
     let of_library = [
         format!("var/lib/dpkg/info/*{word}*.list"),
         format!("*/**/conda-meta/*{word}*.json"),
@@ -204,7 +204,7 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
             package.name.trim_end_matches('*')
         )),
         PackageManager::Conda => Some(format!("*/**/conda-meta/{}*.json", package.name.trim_end_matches('*'))),
-        // Of distributions of Python every list is kept.
+        // All lists of Python distributions are kept anyway.
         PackageManager::Pip => None,
     });
     let header = library.header_version.iter().map(|header| header.file.clone());
@@ -215,7 +215,7 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
     // An empty prefix would keep every symbol of every object.
     let own = Some(&library.symbols).filter(|own| !own.is_empty());
     let symbols = own.into_iter().chain(&library.companion_symbols).cloned();
-    // Who imports none of these opens nothing, whatever texts it holds.
+    // An object that imports none of these opens nothing, whatever text it contains.
     let openers = LIBRARY_OPENERS
         .iter()
         .chain(&DIRECTORY_CALLS)
@@ -223,7 +223,7 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
         .chain(&ENVIRONMENT_MARKS)
         .chain(&EXECUTES);
     let openers = openers.map(|name| (*name).to_owned());
-    // A link of any name may lead to the library.
+    // A link with any name may lead to the library.
     let file_names = [".so", LIBRARY_PATH].map(str::to_owned);
     let flags = knowledge
         .consumers
@@ -242,7 +242,7 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
         limits: Limits::default(),
         interest: WantedFiles {
             kept: kept.chain(of_library).chain(checked).chain(header).collect(),
-            // Only the beginning: the rest of a name is a version, and a release may be newer than the table.
+            // Only the prefix: the rest is a version, which may be newer than the table.
             hashed: hashed.map(|begin| format!("{begin}*")).collect(),
             names: names.chain(texts).collect(),
             symbol_prefixes: symbols.chain(openers).collect(),
@@ -257,7 +257,7 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
     }
 }
 
-/// A word as UTF-16 has it in either byte order, but for the zeros at its ends.
+/// The UTF-16 form of a word in either byte order, without the outer zeros.
 fn in_utf16(word: &str) -> String {
     let letters: Vec<String> = word.chars().map(String::from).collect();
     letters.join("\0")
@@ -270,7 +270,7 @@ mod tests {
 
     use super::cupti_options;
 
-    /// Whether a file at `path` is kept, and whether it is hashed.
+    /// Whether the file at `path` is kept, and whether it is hashed.
     fn read(path: &str) -> (bool, bool) {
         let tar = Layer::new().file(path, b"x").tar();
         let index = index_layer("x", tar.as_slice(), &ExpectedBlob::default(), &cupti_options()).unwrap();

@@ -1,31 +1,32 @@
-//! Which releases of CUPTI export which functions (`profiles/cupti/functions.csv`): a soname says only the major version.
+//! The functions that each CUPTI release exports (`profiles/cupti/functions.csv`). A soname shows only the major
+//! version.
 
 use super::api::CuptiApi;
 use super::csv_table::{FieldMistake, RowFields};
 use super::library_release::version_numbers;
 
-/// Functions that the same releases export.
+/// Functions exported by the same releases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionSpan {
     /// The first release that exports them.
     pub first: String,
-    /// The last one; the newest release that was read if they are still there.
+    /// The last release that exports them, or the newest known one if they still exist.
     pub last: String,
     /// Their names.
     pub functions: Vec<String>,
 }
 
-/// The functions of all releases that were read.
+/// The functions of all known releases.
 #[derive(Debug, Clone, Default)]
 pub struct FunctionTable {
-    /// A function that went and came back is in several.
+    /// A function that was removed and restored is in several.
     pub spans: Vec<FunctionSpan>,
 }
 
 impl FunctionSpan {
     /// Reads a row of the table.
     ///
-    /// Errors: What is wrong with a field.
+    /// Errors: A mistake in a field.
     pub(super) fn read(row: [&str; 3]) -> Result<Self, FieldMistake> {
         let row = RowFields(row);
         Ok(Self {
@@ -38,7 +39,7 @@ impl FunctionSpan {
         })
     }
 
-    /// Whether a release lies in the span; not known of one without its third number, such as `12.6`.
+    /// Whether a release is in the span. A release without its third number, such as `12.6`, is not.
     pub fn covers(&self, release: &str) -> bool {
         let release = version_numbers(release);
         release.len() > 2 && version_numbers(&self.first) <= release && release <= version_numbers(&self.last)
@@ -46,14 +47,14 @@ impl FunctionSpan {
 }
 
 impl FunctionTable {
-    /// Whether a release is known not to export a function. Releases older or newer than all that were read are unknown.
+    /// Whether a release is known not to export a function. Releases outside the known range are unknown.
     pub fn lacks(&self, release: &str, function: &[u8]) -> bool {
         let mut covering = self.spans.iter().filter(|span| span.covers(release)).peekable();
         let has = |span: &FunctionSpan| span.functions.iter().any(|name| name.as_bytes() == function);
         covering.peek().is_some() && !covering.any(has)
     }
 
-    /// The CUDA whose CUPTI was the first to export an API; `None` for one as old as the table, or of another library.
+    /// The first CUDA version whose CUPTI exported an API; `None` if it is as old as the table, or of another library.
     pub(super) fn first_cuda_with(&self, api: &CuptiApi) -> Option<String> {
         let has = |span: &&FunctionSpan| span.functions.iter().any(|name| api.is_shown_by(name.as_bytes()));
         let number = |span: &&FunctionSpan| version_numbers(&span.first);

@@ -1,4 +1,4 @@
-//! GPUs by name and compute capability, and the releases of CUDA that support them (`profiles/cupti/gpus.yaml`).
+//! GPUs by name and compute capability, and the CUDA releases that support them (`profiles/cupti/gpus.yaml`).
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use super::library_release::version_numbers;
 use super::mistake::TextMistake;
 use super::yaml_text::YamlText;
 
-/// What is known of GPUs.
+/// The known GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GpuTable {
-    /// The compute capabilities, the oldest first.
+    /// The compute capabilities, oldest first.
     pub capabilities: Vec<GpuCapability>,
-    /// The capability of a GPU by its name, in small letters without spaces and hyphens.
+    /// The capability by GPU name, in lower case without spaces and hyphens.
     pub names: BTreeMap<String, String>,
 }
 
@@ -22,24 +22,24 @@ pub struct GpuTable {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuCapability {
-    /// Such as `9.0`.
+    /// For example `9.0`.
     pub capability: String,
-    /// NVIDIA's name of the architecture, such as `Hopper`.
+    /// NVIDIA's name for the architecture, such as `Hopper`.
     pub architecture: String,
     /// The first release of CUDA that supports it.
     pub from: String,
-    /// The last major version of CUDA that does; `None` while the newest does.
+    /// The last CUDA major version that supports it; `None` while the newest does.
     #[serde(default)]
     pub until: Option<u32>,
 }
 
 impl GpuCapability {
-    /// Whether a release of CUDA supports it.
+    /// Whether a CUDA release supports it.
     pub fn is_supported_by(&self, cuda: (u32, u32)) -> bool {
         version_numbers(&self.from) <= vec![cuda.0, cuda.1] && self.until.is_none_or(|last| cuda.0 <= last)
     }
 
-    /// The releases that support it, as the end of a sentence.
+    /// The supporting releases, as the end of a sentence.
     pub fn releases(&self) -> String {
         match self.until {
             Some(last) => format!("CUDA {} to {last}.x", self.from),
@@ -49,9 +49,9 @@ impl GpuCapability {
 }
 
 impl GpuTable {
-    /// The GPU of a compute capability (`9.0`, `sm_90`, `compute_90`) or of a name (`H100`).
+    /// Finds a GPU by compute capability (`9.0`, `sm_90`, `compute_90`) or name (`H100`).
     ///
-    /// Errors: That none is known by it, in a sentence.
+    /// Errors: A message that it is unknown.
     pub fn find(&self, text: &str) -> Result<&GpuCapability, String> {
         let plain: String = text
             .to_lowercase()
@@ -59,7 +59,7 @@ impl GpuTable {
             .filter(|sign| !" -".contains(*sign))
             .collect();
         let number = ["sm_", "compute_"].iter().find_map(|begin| {
-            // Behind the digits may stand a letter: sm_90a is of the same GPU.
+            // A letter may follow the digits: sm_90a is the same GPU.
             let digits = plain
                 .strip_prefix(begin)?
                 .trim_end_matches(|sign: char| sign.is_ascii_alphabetic());
@@ -80,7 +80,7 @@ impl GpuTable {
 
     /// Adds the rows of another file.
     ///
-    /// Errors: A name of a capability that there is not.
+    /// Errors: A name with an unknown capability.
     pub(super) fn add(&mut self, text: YamlText<'_>, more: Self) -> Result<(), TextMistake> {
         self.capabilities.extend(more.capabilities);
         for (name, capability) in more.names {

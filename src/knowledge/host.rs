@@ -1,41 +1,41 @@
-//! What only the host has: the libraries of its driver, and conditions that no image shows, which are printed as notes
-//! and never judged.
+//! Parts of the host: its driver libraries, and conditions that no image shows. Conditions become notes, never
+//! verdicts.
 
 use serde::Deserialize;
 
 use super::api::Certainty;
 
-/// A condition of the host (`profiles/cupti/host.yaml`).
+/// A host condition (`profiles/cupti/host.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostCondition {
-    /// The name by which profilers refer to it.
+    /// The name that profilers refer to.
     pub id: String,
-    /// Whether two tools of different programs that have it cannot record one process at a time.
+    /// Whether two tools with this condition cannot record the same process at once.
     #[serde(default)]
     pub excludes: bool,
-    /// What holds, in sentences.
+    /// The condition, in sentences.
     pub says: String,
-    /// How sure it is.
+    /// How certain the entry is.
     pub certainty: Certainty,
-    /// Where it is known from.
+    /// The source of the entry.
     pub source: String,
 }
 
-/// The libraries of one capability, as the container runtime injects them.
+/// The libraries of one capability, as injected by the container runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverCapability {
-    /// The word of `NVIDIA_DRIVER_CAPABILITIES`.
+    /// The word in `NVIDIA_DRIVER_CAPABILITIES`.
     pub capability: String,
-    /// The names, up to the number of their sonames.
+    /// The library names, without soname numbers.
     pub libraries: Vec<String>,
 }
 
-/// Whether the value of `NVIDIA_DRIVER_CAPABILITIES` grants a capability. `all` means every one; without the
-/// variable it is `utility,compute`.
+/// Whether the value of `NVIDIA_DRIVER_CAPABILITIES` grants a capability. `all` grants every one; an unset variable
+/// means `utility,compute`.
 pub fn grants_capability(capability: &str, wanted: Option<&str>) -> bool {
-    // The default of the container toolkit, which it also takes for a variable that is set and empty.
+    // The container toolkit also uses this default for an empty variable.
     let wanted = wanted.filter(|wanted| !wanted.is_empty()).unwrap_or("utility,compute");
     wanted
         .split(',')
@@ -43,8 +43,8 @@ pub fn grants_capability(capability: &str, wanted: Option<&str>) -> bool {
         .any(|word| word == "all" || word == capability)
 }
 
-/// Whether a library of this name is injected for any capability in `wanted`, the value of the variable
-/// `NVIDIA_DRIVER_CAPABILITIES` in the container.
+/// Whether the container runtime injects a library of this name. `wanted` is the container's
+/// `NVIDIA_DRIVER_CAPABILITIES`.
 pub fn provides_library(table: &[DriverCapability], name: &[u8], wanted: Option<&str>) -> bool {
     table
         .iter()
@@ -53,10 +53,10 @@ pub fn provides_library(table: &[DriverCapability], name: &[u8], wanted: Option<
         .any(|library| is_version_of(name, library.as_bytes()))
 }
 
-/// Whether `name` is `library` or `library` with a version behind it.
+/// Whether `name` is `library`, optionally with a version suffix.
 fn is_version_of(name: &[u8], library: &[u8]) -> bool {
     name.strip_prefix(library)
-        // The dot keeps longer names apart: `libcuda.so.1` comes from the host, `libcuda.so_old` would not.
+        // The dot excludes longer names: the host provides `libcuda.so.1`, but not `libcuda.so_old`.
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
 }
 

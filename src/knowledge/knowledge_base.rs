@@ -1,4 +1,4 @@
-//! All that the program knows, read and checked together before anything is judged.
+//! The knowledge of the program, read and checked as a whole before any judgement.
 
 use super::api::CuptiApi;
 use super::catalog::{DataCatalog, DataFile, DataKind, FileIds};
@@ -12,43 +12,43 @@ use super::profiler::{KnownIds, Profiler};
 use super::rule::{Rule, compile_rule};
 use super::tables::{KnowledgeTables, read_tables};
 
-/// All that the program knows.
+/// The knowledge of the program.
 #[derive(Debug, Clone)]
 pub struct Knowledge {
-    /// The rules about the library, by id, with its names in their sentences.
+    /// The rules that apply to the library, by id, with its names filled in.
     pub rules: Vec<Rule>,
-    /// All rules, as their files have them.
+    /// All rules, as in their files.
     all_rules: Vec<Rule>,
-    /// The phases in the order of a project, each with those behind it that are like it.
+    /// The phases in project order, each followed by those that are like it.
     pub phases: Vec<Phase>,
-    /// The programs that ask for CUPTI: those of the program, then the user's.
+    /// The programs that request CUPTI: built-in ones, then the user's.
     pub consumers: Vec<ConsumerProfile>,
     /// The profiling tools, by id.
     pub profilers: Vec<Profiler>,
-    /// The tables. They are read once in a run and live as long as it, so that facts, plans and reports can point
-    /// into them without a lifetime of their own.
+    /// The tables. They are read once and live for the whole run, so that facts, plans and reports can borrow from them
+    /// as `'static`.
     pub tables: &'static KnowledgeTables,
-    /// The library that images are asked about.
+    /// The library to audit for.
     pub library: &'static LibraryProfile,
 }
 
 impl Knowledge {
-    /// What is part of the program.
+    /// The built-in knowledge.
     ///
-    /// Panics: Never: a test reads it.
+    /// Panics: Never, because a test reads it.
     pub fn built_in() -> Self {
         Self::with_user_files(Vec::new()).expect("a test reads the files of the program")
     }
 
-    /// What is part of the program, and the user's `files`.
+    /// The built-in knowledge with the user's `files`.
     ///
-    /// Errors: The first mistake of each file, in the order of files.
+    /// Errors: The first mistake of each file, in file order.
     pub fn with_user_files(files: Vec<DataFile>) -> Result<Self, Vec<FileMistake>> {
         let all = built_in_files().chain(files);
         let (rows, files): (Vec<_>, Vec<_>) = all.partition(|file| file.kind == DataKind::Table);
         let mut catalog = DataCatalog::new(files.into_iter());
         let ids = catalog.ids();
-        // Tables come first: what phases and tools name is checked against the rows of all files.
+        // Tables come first, because phases and tools refer to their rows.
         let (mut tables, mistakes) = read_tables(&rows, &ids);
         catalog.add_mistakes(mistakes);
         tables.libraries = catalog.read(DataKind::Library, |id, text| {
@@ -64,7 +64,7 @@ impl Knowledge {
         let profilers = profilers(&mut catalog, &ids, &tables);
         let names = ids.of(DataKind::Phase);
         let all_rules = catalog.read(DataKind::Rule, |id, text| compile_rule(id, text, &names, &libraries));
-        // Only here, when all kinds were read: mistakes in one must not hide those in the next.
+        // Only after all kinds were read, so that mistakes in one do not hide those in the next.
         catalog.finish()?;
         let tables: &'static KnowledgeTables = Box::leak(Box::new(tables));
         let library = tables.library(DEFAULT_LIBRARY);
@@ -80,7 +80,7 @@ impl Knowledge {
         knowledge.all_rules.sort_by(|a, b| a.id.cmp(&b.id));
         knowledge.rules = knowledge.rules_of_library();
         knowledge.profilers.sort_by(|a, b| a.id.cmp(&b.id));
-        // The sort is stable: phases that are like one stand behind it, in the order of their files.
+        // The sort is stable, so phases that are like one follow it in file order.
         knowledge.phases.sort_by_key(|phase| {
             let place = SEVERITY_PHASES.iter().position(|name| *name == phase.like);
             (place, phase.like != phase.name)
@@ -88,17 +88,16 @@ impl Knowledge {
         Ok(knowledge)
     }
 
-    /// The same, to ask images about the library of this id: with the programs that ask for it, and the rules, tools
-    /// and phases that are about it.
+    /// The knowledge for another library: the programs that request it, and its rules, tools and phases.
     ///
-    /// Errors: A sentence with the libraries that there are.
+    /// Errors: A message with the known libraries.
     pub fn about_library(mut self, id: &str) -> Result<Self, String> {
         let library = self.tables.library(id).ok_or_else(|| {
             let libraries = self.tables.libraries.iter();
             let known: Vec<&str> = libraries.map(|library| library.id.as_str()).collect();
             unknown_name("library", id, &known)
         })?;
-        // Phases and tools speak of CUPTI's APIs, which no copy of another library exports.
+        // Phases and tools refer to CUPTI's APIs, which other libraries do not export.
         if !library.has_apis {
             self.phases.clear();
             self.profilers.clear();
@@ -108,7 +107,7 @@ impl Knowledge {
         Ok(self)
     }
 
-    /// The ids of all rules, also of those about another library.
+    /// The ids of all rules, including those about other libraries.
     pub fn rule_ids(&self) -> Vec<&str> {
         self.all_rules.iter().map(|rule| rule.id.as_str()).collect()
     }
@@ -118,18 +117,18 @@ impl Knowledge {
         about.map(|rule| rule.in_words_of(self.library)).collect()
     }
 
-    /// The APIs of the library; none for one whose APIs are not known.
+    /// The APIs of the library; empty if they are unknown.
     pub fn apis(&self) -> &'static [CuptiApi] {
         self.tables.apis_of(self.library)
     }
 
-    /// The programs that ask for the library.
+    /// The programs that request the library.
     pub fn library_consumers(&self) -> Vec<ConsumerProfile> {
         let of = |consumer: &&ConsumerProfile| consumer.library == self.library.id;
         self.consumers.iter().filter(of).cloned().collect()
     }
 
-    /// The phases of these names, in their order.
+    /// The phases with these names, in project order.
     pub fn phases_named(&self, names: &[String]) -> Vec<Phase> {
         let mut phases = self.phases.clone();
         phases.retain(|phase| names.contains(&phase.name));
@@ -138,13 +137,13 @@ impl Knowledge {
 
     /// The phase of this name.
     ///
-    /// Errors: A sentence with those that there are.
+    /// Errors: A message with the known phases.
     pub fn phase(&self, name: &str) -> Result<&Phase, String> {
         let found = self.phases.iter().find(|phase| phase.name == name);
         found.ok_or_else(|| unknown_name("phase", name, &self.phase_names()))
     }
 
-    /// The names of the phases, in their order.
+    /// The names of the phases, in project order.
     pub fn phase_names(&self) -> Vec<&str> {
         let phases = self.phases.iter();
         phases.map(|phase| phase.name.as_str()).collect()

@@ -1,5 +1,5 @@
-//! The errors that people paste (`profiles/cupti/errors.yaml`), and which of them a line has. They are read where they
-//! are asked for: no audit needs them.
+//! The errors that users paste (`profiles/cupti/errors.yaml`), and matching them in lines. They are read on demand,
+//! because audits do not need them.
 
 use aho_corasick::AhoCorasick;
 use serde::Deserialize;
@@ -11,18 +11,18 @@ use super::mistake::{FileMistake, TextMistake};
 use super::table_reader::TableReader;
 use super::yaml_text::YamlText;
 
-/// The table without its ending.
+/// The table's file name without its extension.
 const TABLE: &str = "errors";
 
-/// Who can do something about an error.
+/// The person who can fix an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorMatter {
-    /// Who makes the image.
+    /// The builder of the image.
     Image,
-    /// Who runs it.
+    /// The operator of the host.
     Host,
-    /// Who writes the profiler.
+    /// The author of the profiler.
     Program,
 }
 
@@ -43,36 +43,36 @@ impl ErrorMatter {
 pub struct KnownError {
     /// Its text, with placeholders.
     pub error: String,
-    /// Other texts of it.
+    /// Alternative texts.
     #[serde(default)]
     pub also: Vec<String>,
     /// Its number as a `CUptiResult`.
     #[serde(default)]
     pub number: Option<u32>,
-    /// What happened.
+    /// Its meaning.
     pub means: String,
-    /// Whose matter it is, the likeliest first.
+    /// The persons who can fix it, most likely first.
     pub matter_of: Vec<ErrorMatter>,
-    /// The command that shows it.
+    /// A command that reveals it.
     #[serde(default)]
     pub shown_by: Option<String>,
-    /// What to do, where no rule says it.
+    /// The fix, if no rule has one.
     #[serde(default)]
     pub fix: Option<String>,
-    /// The rules that find it.
+    /// The rules that detect it.
     #[serde(default)]
     pub rules: Vec<String>,
-    /// The error as it is printed; `error` itself where it is left out.
+    /// The error as printed; defaults to `error`.
     #[serde(default)]
     seen: Option<String>,
-    /// How sure it is.
+    /// How certain the entry is.
     pub certainty: Certainty,
-    /// Where it is known from.
+    /// The source of the entry.
     pub source: String,
 }
 
 impl KnownError {
-    /// The error as it is printed.
+    /// The error as printed.
     pub fn example(&self) -> &str {
         self.seen.as_deref().unwrap_or(&self.error)
     }
@@ -81,7 +81,7 @@ impl KnownError {
         std::iter::once(&self.error).chain(&self.also)
     }
 
-    /// Checks what its types cannot see. `row` is its number in the file.
+    /// Checks what its types cannot express. `row` is its number in the file.
     fn check(&self, text: YamlText<'_>, row: &str, rules: &[&str]) -> Result<(), TextMistake> {
         for (key, written) in self.texts().enumerate() {
             let place: &[&str] = match key.checked_sub(1) {
@@ -108,19 +108,19 @@ impl KnownError {
     }
 }
 
-/// The known errors, ready to be looked for.
+/// The known errors, prepared for matching.
 #[derive(Debug)]
 pub struct KnownErrors {
-    /// Those of the program, then the user's.
+    /// The built-in errors, then the user's.
     pub errors: Vec<KnownError>,
-    /// The texts of all, each with the place of its error.
+    /// The texts of all errors, each with its error's index.
     texts: Vec<(usize, ErrorText)>,
-    /// Finds the first fragments of the texts, in their order.
+    /// Finds the first fragments of the texts, in the same order.
     fragments: AhoCorasick,
 }
 
 impl KnownErrors {
-    /// Reads the table from the files of the program and of the user.
+    /// Reads the table from the built-in and user files.
     ///
     /// Errors: The first mistake of each file.
     pub fn read(files: Vec<DataFile>, rules: &[&str]) -> Result<Self, Vec<FileMistake>> {
@@ -149,7 +149,7 @@ impl KnownErrors {
         }
     }
 
-    /// Takes errors that were checked.
+    /// Takes checked errors.
     fn new(errors: Vec<KnownError>) -> Self {
         let numbered = errors.iter().enumerate();
         let texts: Vec<(usize, ErrorText)> = numbered
@@ -167,8 +167,8 @@ impl KnownErrors {
         }
     }
 
-    /// The error that a line has: of several that with the most letters, and of equal ones the user's. Where
-    /// its text ends in the number of a result, that result.
+    /// The error in a line. The longest match wins, then the user's. If the match ends in a result number, that result
+    /// is returned.
     pub fn find(&self, line: &[u8]) -> Option<&KnownError> {
         let line = comparable(line);
         let hits = self.fragments.find_overlapping_iter(&line).filter_map(|hit| {
@@ -181,7 +181,7 @@ impl KnownErrors {
         result.or_else(|| self.errors.get(place))
     }
 
-    /// The result of this number.
+    /// The result with this number.
     pub fn of_number(&self, number: u32) -> Option<&KnownError> {
         self.errors.iter().find(|error| error.number == Some(number))
     }

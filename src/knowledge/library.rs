@@ -1,4 +1,4 @@
-//! A library that an image is asked about (`profiles/libraries/<id>.yaml`): its names, headers, sonames and packages.
+//! A library to audit images for (`profiles/libraries/<id>.yaml`): its names, headers, sonames and packages.
 
 use std::collections::BTreeMap;
 
@@ -9,70 +9,70 @@ use super::catalog::ReplaceKey;
 use super::library_release::LibraryRelease;
 use super::release_table::ReleaseTable;
 
-/// The library that an image is asked about where none is named.
+/// The default library to audit for.
 pub const DEFAULT_LIBRARY: &str = "cupti";
 
-/// All that is special about one library.
+/// The properties of one library.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LibraryProfile {
-    /// The stem of its file, by which `--library` chooses it.
+    /// The stem of its file, as selected by `--library`.
     #[serde(skip)]
     pub id: String,
-    /// The name for people, such as `CUPTI`.
+    /// The display name, such as `CUPTI`.
     pub name: String,
-    /// What its file names and sonames begin with, such as `libcupti.so`; opened where nothing says a number.
+    /// The prefix of its file names and sonames, such as `libcupti.so`; the name to open if no number is known.
     pub stem: String,
-    /// What the names of its functions begin with; empty where its symbols are not looked at.
+    /// The prefix of its functions; empty to ignore its symbols.
     #[serde(default)]
     pub symbols: String,
-    /// The same of the libraries beside it.
+    /// The prefixes of its companions' functions.
     #[serde(default)]
     pub companion_symbols: Vec<String>,
-    /// Functions that programs look up by name once they have opened it (dlsym(3)): an object with such a string opens
-    /// it, whatever name it gives.
+    /// Functions that programs look up with dlsym(3). An object with such a string opens the library, under whatever
+    /// name.
     #[serde(default)]
     pub functions: Vec<String>,
-    /// The libraries of its packages, itself among them.
+    /// The libraries of its packages, including itself.
     #[serde(default)]
     pub family: Vec<FamilyLibrary>,
-    /// Whether its version is that of CUDA.
+    /// Whether its version is the CUDA version.
     #[serde(default)]
     pub is_cuda: bool,
     /// The header that programs include.
     pub header: String,
-    /// The header that says its version.
+    /// The header that defines its version.
     #[serde(default)]
     pub header_version: Option<HeaderVersion>,
-    /// Where a file of it says its version itself.
+    /// The text in its files that contains the version.
     #[serde(default)]
     pub own_version: Option<OwnVersion>,
-    /// The soname by version, the newest rule first.
+    /// The soname by version, newest rule first.
     pub soname: Vec<SonameRule>,
-    /// Its Python packages, as pip and their metadata name them.
+    /// Its Python packages, as named by pip and their metadata.
     #[serde(default)]
     pub wheels: WheelNames,
-    /// The package of conda.
+    /// The conda package.
     #[serde(default)]
     pub conda: Option<CondaPackage>,
-    /// The package of NVIDIA's repositories, with `{major}` and `{minor}` to fill in.
+    /// The package in NVIDIA's repositories, with `{major}` and `{minor}` as placeholders.
     #[serde(default)]
     pub package: Option<String>,
-    /// A word in the name of a package whose version is the library's.
+    /// A word in the names of packages that have the library's version.
     pub package_word: String,
-    /// What its files need beside the C library, by soname.
+    /// The sonames that its files need in addition to the C library.
     #[serde(default)]
     pub needed: Vec<String>,
-    /// Whether it is made for glibc alone, so that musl loads no copy of it.
+    /// Whether it requires glibc, so that musl cannot load it.
     #[serde(default)]
     pub glibc: bool,
-    /// Rules about another library that hold for this one, too; a final `*` stands for any rest.
+    /// Rules about another library that also apply to this one; a final `*` matches any suffix.
     #[serde(default)]
     pub rules: Vec<String>,
-    /// Where it is put; into a folder of the loader's own where nothing is said.
+    /// Where to install it; by default a folder of the loader.
     #[serde(default)]
     pub install: InstallPlaces,
-    /// Whether the APIs, the profiling tools and the phases are about it.
+    /// Whether the APIs, profiling tools and phases are about it.
     #[serde(default)]
     pub has_apis: bool,
     /// Read by the catalog.
@@ -80,80 +80,80 @@ pub struct LibraryProfile {
     pub replace: ReplaceKey,
 }
 
-/// A package of conda that holds the library.
+/// A conda package with the library.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CondaPackage {
     /// Its name, without the version.
     pub name: String,
-    /// The first major version of CUDA that it has.
+    /// The first CUDA major version that it supports.
     #[serde(default)]
     pub from_major: u32,
 }
 
-/// Where a library is put, each the first that will do.
+/// Where to install a library; the first usable entry wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstallPlaces {
-    /// The folders, from the root on.
+    /// The folders, as absolute paths.
     pub folders: Vec<String>,
-    /// The files that name the folder to `ldconfig`.
+    /// The files that register the folder with `ldconfig`.
     pub confs: Vec<String>,
 }
 
-/// A library of the same packages, and what is done with it.
+/// A library from the same packages, and how to treat it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FamilyLibrary {
-    /// The name up to the number of its soname.
+    /// The name without its soname number.
     pub stem: String,
-    /// Whether it is copied and spared along with the library.
+    /// Whether it is copied and kept together with the library.
     #[serde(default)]
     pub companion: bool,
-    /// Whether a stale entry of `ld.so.cache` for it is told.
+    /// Whether to report a stale `ld.so.cache` entry for it.
     #[serde(default)]
     pub cached: bool,
-    /// The beginning of the names of files that are hashed.
+    /// The prefix of file names to hash.
     #[serde(default)]
     pub hashed: Option<String>,
-    /// A part of the strings that are kept of objects.
+    /// A substring of object strings to keep.
     #[serde(default)]
     pub mentioned: Option<String>,
 }
 
-/// How a header says the version.
+/// How a header defines the version.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeaderVersion {
-    /// The name of the header.
+    /// The file name of the header.
     pub file: String,
-    /// The macros: one that holds a number for the whole version, or one for each part of it.
+    /// The macros: one with a number for the whole version, or one per part.
     pub defines: Vec<String>,
-    /// The version by the number of the one macro.
+    /// The version for each value of the single macro.
     #[serde(default)]
     pub counted: BTreeMap<String, String>,
-    /// From this number on it is `major * 10000 + minor * 100` and the rest.
+    /// From this value on, the number is `major * 10000 + minor * 100` plus a remainder.
     #[serde(default)]
     pub decimal_from: Option<u32>,
 }
 
-/// A text within the files of a library that holds the version.
+/// A text in a library's files that contains the version.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnVersion {
-    /// What stands before the version.
+    /// The text before the version.
     pub begin: String,
-    /// What stands behind it.
+    /// The text after it.
     pub end: String,
 }
 
-/// The soname from a major version on.
+/// The soname, starting with a major version.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SonameRule {
-    /// The first major version that it holds for.
+    /// The first major version that the rule applies to.
     pub from: u32,
-    /// The soname, with `{major}` and `{minor}` to fill in.
+    /// The soname, with `{major}` and `{minor}` as placeholders.
     pub name: String,
 }
 
@@ -161,66 +161,66 @@ pub struct SonameRule {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WheelNames {
-    /// What their names begin with, in normal form: an exact requirement of one says the version that is meant.
+    /// The prefix of their normalized names. A pin of such a package states the intended version.
     #[serde(default)]
     pub pin: Option<String>,
-    /// The same of the package that brings a whole toolkit.
+    /// The prefix for the package with a whole toolkit.
     #[serde(default)]
     pub toolkit: Option<String>,
-    /// Which of them a file below `site-packages/nvidia` can be from; the first that fits counts.
+    /// The possible owners of a file below `site-packages/nvidia`; the first match applies.
     #[serde(default)]
     pub owners: Vec<WheelOwner>,
-    /// Those that can be installed.
+    /// The installable packages.
     #[serde(default)]
     pub install: Vec<WheelPackage>,
 }
 
-/// The packages that a path can be from.
+/// The possible owners of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WheelOwner {
     /// A part of the path.
     pub path: String,
-    /// What the names of their folders of metadata begin with.
+    /// The prefixes of their metadata folders.
     pub begins: Vec<String>,
 }
 
-/// A package that can be installed.
+/// An installable package.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WheelPackage {
-    /// The major version of CUDA.
+    /// The CUDA major version.
     pub major: u32,
-    /// The name that pip takes.
+    /// The name for pip.
     pub name: String,
     /// The folder of its libraries, below `site-packages`.
     pub folder: String,
-    /// Whether other libraries lie in the folder, too.
+    /// Whether the folder also contains other libraries.
     #[serde(default)]
     pub shared: bool,
 }
 
 impl LibraryProfile {
-    /// The name of its file without `.so`, such as `libcupti`: what reports call its copies.
+    /// Its file name without `.so`, such as `libcupti`, as reports call its copies.
     pub fn file_stem(&self) -> &str {
         self.stem.split(".so").next().unwrap_or_default()
     }
 
-    /// Whether a file or soname is that of the library: its stem, or its stem and a number.
+    /// Whether a file name or soname is the library's: its stem, optionally with a number.
     pub fn is_name(&self, name: &[u8]) -> bool {
         name.strip_prefix(self.stem.as_bytes())
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
     }
 
-    /// Whether a name is that of a copy which a wheel brings for itself: auditwheel puts eight digits of the file's hash
-    /// behind the stem, `libcupti-d23892b9.so.2022.2.1`, and asks for it by that name (auditwheel, `copylib`).
+    /// Whether a name is that of a copy vendored into a wheel. auditwheel appends eight digits of the file's hash to
+    /// the stem, as in `libcupti-d23892b9.so.2022.2.1`, and rewrites requests to that name (auditwheel, `copylib`).
     pub fn is_vendored_name(&self, name: &[u8]) -> bool {
         self.unvendored(name).is_some()
     }
 
-    /// What follows the stem in the name of such a copy.
+    /// The part after the stem in such a name.
     fn unvendored<'n>(&self, name: &'n [u8]) -> Option<&'n [u8]> {
-        // Every name of an image is asked, and nearly all begin with another letter.
+        // Every name in an image is checked, and almost all fail on the first letter.
         if self.stem.as_bytes().first() != name.first() {
             return None;
         }
@@ -237,40 +237,40 @@ impl LibraryProfile {
         self.functions.iter().any(|function| function.as_bytes() == text)
     }
 
-    /// Whether a file is one of its family by its name.
+    /// Whether a file belongs to its family, by name.
     pub fn is_family(&self, name: &[u8]) -> bool {
         self.family
             .iter()
             .any(|member| name.starts_with(member.stem.as_bytes()))
     }
 
-    /// Whether a text holds a name by which one of its family may be opened.
+    /// Whether a text contains a name that opens a family member.
     pub fn names_family(&self, text: &[u8]) -> bool {
         let mut names = self.family.iter().filter_map(|member| member.mentioned.as_ref());
         names.any(|name| contains_bytes(text, name.as_bytes()))
     }
 
-    /// Whether a `DT_NEEDED` entry is for the library: its soname, or a path that ends in it.
+    /// Whether a `DT_NEEDED` entry requests the library: its soname, or a path that ends in it.
     pub fn is_request(&self, name: &[u8]) -> bool {
-        // ld.so takes a name with a slash for a path; it asks for the library all the same.
+        // ld.so treats a name with a slash as a path, but it still requests the library.
         let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         self.is_name(name) || self.is_vendored_name(name)
     }
 
-    /// The number behind the stem of a name: `12.4` of `libcupti.so.12.4`.
+    /// The number after the stem of a name: `12.4` in `libcupti.so.12.4`.
     pub fn number_of<'n>(&self, name: &'n [u8]) -> Option<&'n str> {
         let rest = name
             .strip_prefix(self.stem.as_bytes())
             .or_else(|| self.unvendored(name));
         let rest = rest?.strip_prefix(b".")?;
-        // Names in an image are bytes, and no release has a number that is not text.
+        // Names in an image are bytes, but version numbers are always text.
         std::str::from_utf8(rest).ok()
     }
 
-    /// The release of a version, of CUDA or of its own.
+    /// The release for a version, which is CUDA's or the library's own.
     pub fn release(&self, version: (u32, u32), exact: Option<String>) -> LibraryRelease {
         let (major, _) = version;
-        // The newest rule stands first. CUPTI's soname lost its minor version with CUDA 12.
+        // Rules are sorted newest first. CUPTI's soname has no minor version since CUDA 12.
         let rule = self.soname.iter().find(|rule| rule.from <= major);
         let soname = rule.map_or(self.stem.as_str(), |rule| rule.name.as_str());
         LibraryRelease {
@@ -280,25 +280,25 @@ impl LibraryProfile {
         }
     }
 
-    /// The soname of a version such as `12.4.127`; `None` for what has no two numbers.
+    /// The soname of a version such as `12.4.127`; `None` without two numbers.
     pub fn soname_of(&self, version: &str) -> Option<String> {
-        // A lone major version is too little: up to CUDA 11 the soname has the minor version, too.
+        // A major version alone is not enough, because sonames up to CUDA 11 contain the minor version.
         let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
         let version = (parts.next()??, parts.next()??);
         Some(self.release(version, None).soname)
     }
 
-    /// Whether a file with this soname cannot be of a version: the number in the soname is another one.
+    /// Whether a file with this soname cannot have this version, because their numbers differ.
     pub fn contradicts(&self, version: &str, soname: Option<&[u8]>) -> bool {
         let of_version = self.soname_of(version);
-        // A soname without a number, or a lone major version, says too little.
+        // A soname without a number, or a major version alone, proves nothing.
         let numbered = soname.filter(|name| self.is_name(name) && self.number_of(name).is_some());
         numbered
             .zip(of_version)
             .is_some_and(|(soname, of_version)| of_version.as_bytes() != soname)
     }
 
-    /// The version that a text of the library itself says, as compilers put it into GPU code.
+    /// The version in a text of the library itself, as compilers embed it in GPU code.
     pub fn version_by_text<'t>(&self, texts: impl IntoIterator<Item = &'t [u8]>) -> Option<String> {
         let (begin, end) = self.own_version.as_ref().map(|own| (&own.begin, &own.end))?;
         let mut found = texts.into_iter().filter_map(|text| {
@@ -307,38 +307,38 @@ impl LibraryProfile {
             Some(rest.split_once(end.as_str())?.0.to_owned())
         });
         let first = found.next()?;
-        // Code of several releases in one file says nothing of the file.
+        // If a file has code from several releases, the text does not identify its version.
         found.all(|other| other == first).then_some(first)
     }
 
-    /// The version that a file name carries, as far as it says more than a soname.
+    /// The version in a file name, if it is more precise than a soname.
     pub fn version_by_name(&self, releases: &ReleaseTable, name: &[u8]) -> Option<String> {
         releases.cuda_of_number(self.number_of(name)?)
     }
 
-    /// The soname that a file name stands for: `libcupti.so.2024.1.1` for `libcupti.so.12`; nothing for a name
-    /// without a version, or with one that no release had.
+    /// The soname that a file name stands for, such as `libcupti.so.12` for `libcupti.so.2024.1.1`; `None` without a
+    /// known version.
     pub fn soname_by_name(&self, releases: &ReleaseTable, name: &[u8]) -> Option<String> {
         let number = self.number_of(name)?;
         if let Ok(major) = number.parse::<u32>() {
-            // A lone number is a soname of its own, where the rule of its version has no second one.
+            // A single number is itself a soname, if the rule for its version uses only one.
             let soname = self.release((major, 0), None).soname;
             return (soname.as_bytes() == name).then_some(soname);
         }
         self.soname_of(&self.version_by_name(releases, name)?)
     }
 
-    /// The version that its header says.
+    /// The version that its header defines.
     pub fn version_by_header(&self, text: &[u8]) -> Option<String> {
         self.header_version.as_ref()?.read(std::str::from_utf8(text).ok()?)
     }
 
-    /// The name that the loader is asked for: the library goes by its soname, those beside it by their bare names.
+    /// The name to request from the loader: the soname for the library, the bare name for its companions.
     pub fn loaded_name<'n>(&self, stem: &'n str, soname: &'n str) -> &'n str {
         if stem == self.stem { soname } else { stem }
     }
 
-    /// The stems of the libraries that every package of it has beside it.
+    /// The stems of the companions in each of its packages.
     pub fn companions(&self) -> impl Iterator<Item = &str> {
         let companions = self.family.iter().filter(|library| library.companion);
         companions.map(|library| library.stem.as_str())
@@ -348,24 +348,24 @@ impl LibraryProfile {
 impl HeaderVersion {
     fn read(&self, text: &str) -> Option<String> {
         let numbers: Option<Vec<u32>> = self.defines.iter().map(|name| defined_number(text, name)).collect();
-        // One macro holds a number to be taken apart; several are the parts as they stand.
+        // A single macro encodes the whole version; several contain its parts.
         let [number] = numbers.as_deref()? else {
             let parts: Vec<String> = numbers?.iter().map(u32::to_string).collect();
             return Some(parts.join("."));
         };
         match self.decimal_from {
-            // CUPTI_API_VERSION counts the releases up to CUDA 12.9; 130001 is CUDA 13.0 Update 1.
+            // CUPTI_API_VERSION counts releases up to CUDA 12.9; 130001 is CUDA 13.0 Update 1.
             Some(from) if *number >= from => Some(format!("{}.{}", number / 10_000, number / 100 % 100)),
             _ => self.counted.get(&number.to_string()).cloned(),
         }
     }
 }
 
-/// The number that a macro stands for.
+/// The numeric value of a macro.
 fn defined_number(text: &str, name: &str) -> Option<u32> {
     let mut after = text.split("#define ").skip(1);
     let rest = after.find_map(|rest| {
-        // A longer name may begin with the same letters.
+        // A longer name may have this one as a prefix.
         let rest = rest.trim_start().strip_prefix(name)?;
         rest.starts_with([' ', '\t']).then_some(rest)
     })?;
@@ -373,7 +373,7 @@ fn defined_number(text: &str, name: &str) -> Option<u32> {
     digits?.parse().ok()
 }
 
-/// A name with the version in the place of `{major}` and `{minor}`.
+/// Fills a version into the `{major}` and `{minor}` placeholders of a name.
 pub fn fill_version(name: &str, (major, minor): (u32, u32)) -> String {
     let name = name.replace("{major}", &major.to_string());
     name.replace("{minor}", &minor.to_string())

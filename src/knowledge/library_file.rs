@@ -1,11 +1,11 @@
-//! Reads the file of a library, and finds what is wrong in it that its types cannot see.
+//! Reads a library's file, and checks what its types cannot express.
 
 use super::library::LibraryProfile;
 use super::mistake::{TextMistake, unknown_name};
 use super::patterns::matches_name_pattern;
 use super::yaml_text::YamlText;
 
-/// Reads the library `id` from its file; `rules` are the ids that its patterns can be for.
+/// Reads the library `id` from its file; `rules` are the ids that its patterns may match.
 ///
 /// Errors: The first mistake in the file.
 pub(super) fn read_library(id: &str, text: YamlText<'_>, rules: &[&str]) -> Result<LibraryProfile, TextMistake> {
@@ -32,7 +32,7 @@ fn check_names(text: YamlText<'_>, library: &LibraryProfile) -> Result<(), TextM
         }
         Err(text.mistake(path, what.to_owned()))
     };
-    // Without `.so`, `libx.a`, the static archive that lies beside many a library, would be a copy.
+    // Without `.so`, a static archive such as `libx.a` next to a library would count as a copy.
     let is_library = library.stem.contains(".so") && !library.stem.starts_with(".so");
     check(
         is_library,
@@ -46,7 +46,7 @@ fn check_names(text: YamlText<'_>, library: &LibraryProfile) -> Result<(), TextM
         let what = "expected the name of a library, such as libx.so";
         check(!member.stem.is_empty(), &path, what)?;
     }
-    // A family without the library would hash and keep what is beside it, and pass over its own files.
+    // A family without the library would hash and keep its companions, but ignore the library itself.
     let is_of_family = library.family.is_empty() || library.family.iter().any(|member| member.stem == library.stem);
     let what = format!("none of the family has the stem of the library, {:?}", library.stem);
     check(is_of_family, &["family"], &what)?;
@@ -54,15 +54,15 @@ fn check_names(text: YamlText<'_>, library: &LibraryProfile) -> Result<(), TextM
     let says_version = header.is_none_or(|header| !header.defines.is_empty());
     let what = "expected the macros that say the version, such as [X_MAJOR, X_MINOR]";
     check(says_version, &["header_version", "defines"], what)?;
-    // Every name begins with nothing: each exact requirement of a project would say the version.
+    // Every name starts with the empty prefix, so each pin of a project would count as the version.
     let is_pin = library.wheels.pin.as_deref() != Some("");
     let what = "expected what the names of its packages begin with";
     check(is_pin, &["wheels", "pin"], what)
 }
 
-/// What is wrong with a pattern for rules.
+/// The mistake in a rule pattern.
 fn pattern_mistake(pattern: &str, has_apis: bool, rules: &[&str]) -> Option<String> {
-    // Many of them name CUPTI in their texts, and would say of it what was found of another library.
+    // Many rules mention CUPTI in their texts, which would be wrong for another library.
     if pattern == "*" && !has_apis {
         return Some(
             "only a library with has_apis: true takes all rules; name those of another library that hold for this one"
@@ -75,9 +75,9 @@ fn pattern_mistake(pattern: &str, has_apis: bool, rules: &[&str]) -> Option<Stri
     Some(unknown_name("rule", pattern, rules))
 }
 
-/// What is wrong with the braces of a name that a version is filled into.
+/// The mistake in the placeholders of a name.
 fn placeholder_mistake(name: &str) -> Option<String> {
-    // What is not filled in stays as it is, and such a name is that of no file and of no package.
+    // An unknown placeholder would remain in the name, which then matches no file or package.
     let rest = name.replace("{major}", "").replace("{minor}", "");
     rest.contains(['{', '}'])
         .then(|| "a brace is for {major} and {minor} alone".to_owned())

@@ -1,51 +1,52 @@
-//! A release of a library by the CUDA that it is of: its soname, the version of its wheel, the APIs that it has.
+//! A library release by its CUDA version: its soname, its wheel's version, and its APIs.
 
 use super::api::CuptiApi;
 
-/// A release of a library of CUDA.
+/// A release of a CUDA library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LibraryRelease {
-    /// The major and minor version of CUDA.
+    /// The CUDA major and minor version.
     pub cuda: (u32, u32),
-    /// The whole version, such as `12.4.127`, where one is known for certain.
+    /// The full version, such as `12.4.127`, if known for certain.
     pub exact: Option<String>,
     /// The soname of the library, such as `libcupti.so.12`.
     pub soname: String,
 }
 
 impl LibraryRelease {
-    /// The version of its Python package, as precise as it is known; pip takes the final `*`.
+    /// The version of its Python package, as precise as known; pip accepts the final `*`.
     pub fn wheel(&self) -> String {
         let (major, minor) = self.cuda;
         self.exact
             .clone()
-            // The third number of a wheel is its build, which CUDA's version does not tell: pip takes the newest.
+            // The third number of a wheel is its build, which the CUDA version does not determine. pip picks the
+            // newest.
             .unwrap_or_else(|| format!("{major}.{minor}.*"))
     }
 
-    /// Whether the release has an API, by the table.
+    /// Whether the release has an API, according to the table.
     pub fn has(&self, api: &CuptiApi) -> bool {
         has_api(self.cuda, api)
     }
 }
 
-/// Whether the release of a CUDA has an API. One older than the table is in all of them.
+/// Whether a CUDA release has an API. APIs older than the table are in all releases.
 pub fn has_api(cuda: (u32, u32), api: &CuptiApi) -> bool {
     let since = api.since.as_deref().map(version_numbers);
-    // As numbers: by letters 12.10 would come before 12.9.
+    // Compared as numbers: as text, 12.10 would precede 12.9.
     since.is_none_or(|since| since <= vec![cuda.0, cuda.1]) && !has_ended(cuda, api)
 }
 
-/// Whether the release of a CUDA has an API no more.
+/// Whether a CUDA release no longer has an API.
 pub fn has_ended(cuda: (u32, u32), api: &CuptiApi) -> bool {
     let until = api.until.as_deref().map(version_numbers);
     until.is_some_and(|until| until <= vec![cuda.0, cuda.1])
 }
 
-/// The numbers of a version, for comparing; empty for what is no version.
+/// The numbers of a version, for comparison; empty if it is not a version.
 pub fn version_numbers(version: &str) -> Vec<u32> {
     let numbers: Result<Vec<u32>, _> = version.split('.').map(str::parse).collect();
-    // One part that is no number makes the whole none: the rest would compare as an old version.
+    // One invalid part invalidates the whole, because the rest would compare as an older version.
     numbers.unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! The oldest driver of the host for a CUDA version: an image cannot show which driver it will meet.
+//! The oldest host driver for a CUDA version. An image does not show which driver it will run on.
 
 use super::csv_table::{FieldMistake, RowFields};
 
@@ -7,16 +7,16 @@ use super::csv_table::{FieldMistake, RowFields};
 pub struct MinimumDriver {
     /// The toolkit: major, minor and update, such as `12.4.1` for 12.4 Update 1.
     pub cuda: String,
-    /// The driver that came with it, or that it is not known.
+    /// The driver released with it, or `not known`.
     pub driver: String,
-    /// The branch from which on minor-version compatibility lets any toolkit of the major version run.
+    /// The oldest driver branch that runs any toolkit of the major version (minor-version compatibility).
     pub minor_compatibility: Option<String>,
 }
 
-/// What stands for a driver that no public source says.
+/// The placeholder for a driver without a public source.
 const NOT_KNOWN: &str = "not known";
 
-/// Which CUPTI a CUDA toolkit has (`profiles/cupti/toolkits.csv`).
+/// The CUPTI version in a CUDA toolkit (`profiles/cupti/toolkits.csv`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolkitVersion {
     /// The toolkit: major, minor and update, such as `12.4.1`.
@@ -28,7 +28,7 @@ pub struct ToolkitVersion {
 impl ToolkitVersion {
     /// Reads a row of the table.
     ///
-    /// Errors: What is wrong with a field.
+    /// Errors: A mistake in a field.
     pub(super) fn read(row: [&str; 2]) -> Result<Self, FieldMistake> {
         let row = RowFields(row);
         Ok(Self {
@@ -39,20 +39,20 @@ impl ToolkitVersion {
 }
 
 impl MinimumDriver {
-    /// The driver, where one is known.
+    /// The driver, if known.
     pub fn known_driver(&self) -> Option<&str> {
         Some(self.driver.as_str()).filter(|driver| *driver != NOT_KNOWN)
     }
 
     /// Reads a row of the table.
     ///
-    /// Errors: What is wrong with a field.
+    /// Errors: A mistake in a field.
     pub(super) fn read(row: [&str; 3]) -> Result<Self, FieldMistake> {
         let row = RowFields(row);
         Ok(Self {
             cuda: row.version(0, "a version of CUDA, such as 12.4.1")?,
             driver: row.version_or(1, NOT_KNOWN, "a version of the driver, such as 550.54.15, or not known")?,
-            // Minor-version compatibility came with CUDA 11; toolkits before it have no branch.
+            // Minor-version compatibility exists since CUDA 11; older toolkits have no branch.
             minor_compatibility: row.branch(2, "a branch of the driver, such as 525, or nothing")?,
         })
     }
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(drivers("13.0.48"), ["580.65.06"]);
         // Two updates and a patch of CUDA 13.0 have the same CUPTI.
         assert_eq!(drivers("13.0.85"), ["580.82.07", "580.95.05", "580.126.20"]);
-        // The version of another component, as of cudart, says the release alone.
+        // The version of another component, such as cudart, identifies only the release.
         assert_eq!(drivers("13.0.96").first(), Some(&"580.65.06"));
         assert_eq!(drivers("13.4.58"), ["615.71.09"]);
         assert_eq!(drivers("13.4.92"), ["615.71.09"]);

@@ -1,10 +1,10 @@
-//! What is wrong in a file, where, and in which words.
+//! Mistakes in files: their positions and messages.
 
 use std::fmt;
 
 use image_linkage::escape::escape_bytes;
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TextPosition {
     /// The line, from 1.
@@ -14,7 +14,7 @@ pub struct TextPosition {
 }
 
 impl TextPosition {
-    /// Where a file begins.
+    /// The beginning of a file.
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
@@ -24,12 +24,12 @@ impl fmt::Display for TextPosition {
     }
 }
 
-/// Something wrong in a text.
+/// A mistake in a text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TextMistake {
-    /// The value or the key that is meant.
+    /// The position of the value or key.
     pub place: TextPosition,
-    /// What is wrong and what would do, with all that the user wrote escaped.
+    /// The mistake and the expected form, with all user text escaped.
     pub what: String,
 }
 
@@ -40,7 +40,7 @@ impl TextMistake {
         Self { place, what }
     }
 
-    /// The mistake with the file, as the user would name it.
+    /// Adds the file, named as the user would write it.
     pub fn in_file(self, file: &str) -> FileMistake {
         let file = file.to_owned();
         FileMistake { file, mistake: self }
@@ -53,12 +53,12 @@ impl fmt::Display for TextMistake {
     }
 }
 
-/// A mistake in a file, or a file that cannot be had.
+/// A mistake in a file, or an unreadable file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileMistake {
-    /// The file as the user would name it.
+    /// The file name as the user would write it.
     pub file: String,
-    /// What is wrong in it, and where.
+    /// The mistake and its position.
     pub mistake: TextMistake,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for FileMistake {
     }
 }
 
-/// Says that there is no `kind` called `name`, what it may have been meant to be, and what there is.
+/// A message that no `kind` is called `name`, with a suggestion and the known names.
 pub fn unknown_name(kind: &str, name: &str, known: &[&str]) -> String {
     let nearest = suggestion(name, known);
     let known = match known {
@@ -81,10 +81,9 @@ pub fn unknown_name(kind: &str, name: &str, known: &[&str]) -> String {
     )
 }
 
-/// What a name may have been meant to be, as the end of a sentence that says there is none of that name; empty where
-/// nothing is near.
+/// A suggestion for an unknown name, as the end of a sentence; empty if no name is similar.
 pub fn suggestion(name: &str, known: &[&str]) -> String {
-    // What somebody remembers of a long name is a part of it, most often the first.
+    // Users often remember only a part of a long name, usually the first.
     let part = |fits: fn(&str, &str) -> bool| known.iter().copied().find(|known| name.len() > 3 && fits(known, name));
     let meant = nearest(name, known)
         .or_else(|| part(|known, name| known.starts_with(name)))
@@ -92,15 +91,15 @@ pub fn suggestion(name: &str, known: &[&str]) -> String {
     meant.map_or_else(String::new, |meant| format!("; did you mean \"{meant}\"?"))
 }
 
-/// The name that a slip of the hand would turn into `name`.
+/// The known name that is closest to a mistyped `name`.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let distance = |known: &str| strsim::damerau_levenshtein(name, known);
     known
         .iter()
         .map(|known| (distance(known), *known))
-        // A third of the letters may be wrong, and at least one: more would suggest any short name for any other.
+        // At most a third of the letters may differ, but at least one; otherwise any short name would match any other.
         .filter(|(distance, known)| *distance <= known.len().max(3) / 3)
-        // Of equally near names the first by alphabet, so that the same file always gets the same words.
+        // The smallest of equally close names wins, for stable output.
         .min()
         .map(|(_, known)| known)
 }

@@ -1,7 +1,7 @@
-//! What the program knows: rules, phases, the programs that ask for CUPTI, and profiling tools, each a file.
+//! The program's knowledge: rules, phases, programs that request CUPTI, and profiling tools, each in a file.
 //!
-//! The files of the program come first, those of the user are added ([`user_folders`]). All of them are checked
-//! before anything is judged, and the first mistake of each is told.
+//! Built-in files come first, then the user's ([`user_folders`]). All files are checked before any judgement, and the
+//! first mistake of each is reported.
 
 pub mod advice;
 pub mod api;

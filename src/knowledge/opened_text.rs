@@ -1,38 +1,38 @@
-//! What a text of an object says of the name by which a program opens the library.
+//! Interprets a text in an object as a name by which a program opens the library.
 
 use super::library::LibraryProfile;
 use crate::byte_search::contains_bytes;
 use image_linkage::elf::ByteString;
 
-/// What a text stands for when it is given to dlopen(3), itself or made whole by the program.
+/// The interpretation of a text passed to dlopen(3), directly or after the program completes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenedText {
-    /// A name or a path that is opened as it stands.
+    /// A name or path that is opened unchanged.
     Exact,
-    /// A name or a path whose number the program fills in: those of the numbers that fit.
+    /// A name or path with a number that the program fills in: the candidates with known numbers.
     Numbered(Vec<ByteString>),
-    /// A path behind a folder that the program puts in front: what the whole of it ends with.
+    /// A path that the program prefixes with a folder: the known end of the result.
     Ending(ByteString),
-    /// Neither: a message, a list, or a text with more in it.
+    /// None of these: a message, a list, or a longer text.
     Other,
 }
 
-/// What stands for digits in a name: printf(3), `std::format` and Boost, the longest first.
+/// Conversions that produce digits: printf(3), `std::format` and Boost, longest first.
 const NUMBERS: [&[u8]; 10] = [
     b"%lu", b"%ld", b"%d", b"%u", b"%i", b"%s", b"%1%", b"%2%", b"%3%", b"{}",
 ];
-/// What no path of a library holds, and what parts texts that hold several.
+/// Characters that never occur in library paths, and that separate several names in one text.
 const FOREIGN: &[u8] = b" \"'`,;:=<>()[]|*?&#!\\^~";
 
 impl LibraryProfile {
-    /// Whether a name is one of the library as it is opened: its stem, or that and a number.
+    /// Whether a name opens the library exactly: its stem, optionally with a number.
     pub fn is_exact_name(&self, name: &[u8]) -> bool {
-        // `libcupti.so.` and `libcupti.so.old` begin alike, and no program means the library by them.
+        // `libcupti.so.` and `libcupti.so.old` have the same prefix, but no program means the library by them.
         let rest = name.strip_prefix(self.stem.as_bytes());
         rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(b".").is_some_and(is_number))
     }
 
-    /// What a text of an object stands for; `numbers` are those that follow the stem in the library's names.
+    /// Interprets a text of an object; `numbers` are the suffixes of the library's names.
     pub fn read_opened_text<'n>(&self, text: &[u8], numbers: impl Iterator<Item = &'n str>) -> OpenedText {
         let at = text.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
         let (folder, name) = text.split_at(at);
@@ -51,15 +51,15 @@ impl LibraryProfile {
         }
     }
 
-    /// Whether a text is about the library: it holds the beginning of its name, or is one of its functions.
+    /// Whether a text mentions the library: it contains a prefix of its name, or is one of its functions.
     pub fn is_meant_in(&self, text: &[u8]) -> bool {
         let name = self.stem.as_bytes();
-        // Instructions hold no more of a name than eight bytes at once.
+        // Instructions embed at most eight bytes of a name at once.
         let word = name.get(..8).unwrap_or(name);
         self.is_function(text) || contains_bytes(text, word)
     }
 
-    /// The name of the library that a text ends with, behind a folder or the words of a message.
+    /// The library name at the end of a text, after a folder or the words of a message.
     pub fn tail_of<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
         let at = text
             .windows(self.stem.len())
@@ -67,7 +67,7 @@ impl LibraryProfile {
         text.get(at..).filter(|tail| self.is_exact_name(tail))
     }
 
-    /// The names that a pattern of a name can become.
+    /// The names that a pattern can expand to.
     fn numbered<'n>(&self, folder: &[u8], name: &[u8], numbers: impl Iterator<Item = &'n str>) -> OpenedText {
         let Some(rest) = name
             .strip_prefix(self.stem.as_bytes())
@@ -75,7 +75,7 @@ impl LibraryProfile {
         else {
             return OpenedText::Other;
         };
-        // A name that ends with its dot goes on with a number as well: the program appends it.
+        // If a name ends with its dot, the program appends the number.
         let rest = if rest.is_empty() { b"%s" } else { rest };
         if !is_number(&without_conversions(rest)) {
             return OpenedText::Other;
@@ -86,8 +86,8 @@ impl LibraryProfile {
     }
 }
 
-/// The end of a folder that is known before the program runs: all of it, but for what is behind a conversion or a
-/// variable that ld.so does not expand (ld.so(8), "Dynamic string tokens").
+/// The trailing part of a folder that is known statically: everything after the last conversion, or variable that ld.so
+/// does not expand (ld.so(8), "Dynamic string tokens").
 fn known_folder(folder: &[u8]) -> &[u8] {
     let tokens: [&[u8]; 6] = [
         b"$ORIGIN",
@@ -112,19 +112,19 @@ fn known_folder(folder: &[u8]) -> &[u8] {
         .take_while(|(_, known)| *known)
         .map(|(length, _)| length)
         .sum();
-    // From the slash on: what comes in front of it is a folder.
+    // Starting at the slash, because everything before it is a folder.
     folder
         .get(folder.len() - (known + 1).min(folder.len())..)
         .unwrap_or_default()
 }
 
-/// Digits with dots between them.
+/// Whether a text is digits separated by dots.
 fn is_number(text: &[u8]) -> bool {
     text.split(|&byte| byte == b'.')
         .all(|part| !part.is_empty() && part.iter().all(u8::is_ascii_digit))
 }
 
-/// The text with a digit in the place of each conversion.
+/// The text with each conversion replaced by a digit.
 fn without_conversions(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     let mut rest = text;
@@ -140,7 +140,7 @@ fn without_conversions(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Whether a number is what a pattern can become: each conversion stands for digits, and one of a text for dots too.
+/// Whether a pattern can expand to a number. A conversion produces digits; a string conversion may also produce dots.
 fn fills(pattern: &[u8], number: &[u8]) -> bool {
     let Some((&first, after)) = pattern.split_first() else {
         return number.is_empty();

@@ -1,42 +1,42 @@
-//! The packages that bring CUPTI, by distribution (`profiles/cupti/packages.yaml`).
+//! The packages with CUPTI, by distribution (`profiles/cupti/packages.yaml`).
 
 use serde::Deserialize;
 
 use super::api::Certainty;
 use super::patterns::matches_name_pattern;
 
-/// What is known of packages.
+/// The known packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CuptiPackages {
-    /// The packages of the distributions themselves.
+    /// The distributions' own packages.
     pub own: Vec<DistroPackage>,
-    /// The address of a repository of NVIDIA's, with `{repository}` and `{machine}` to fill in.
+    /// The address of an NVIDIA repository, with the placeholders `{repository}` and `{machine}`.
     pub url: String,
-    /// The package in it that brings its key.
+    /// Its package with the signing key.
     pub keyring: String,
-    /// The repositories of NVIDIA's.
+    /// The NVIDIA repositories.
     pub nvidia: Vec<NvidiaRepository>,
     /// The sources of PyTorch.
     pub pytorch: GitSource,
-    /// How the toolkit lies in images.
+    /// The layout of the toolkit in images.
     pub toolkit: ToolkitLayout,
-    /// What packages bring that a Dockerfile installs.
+    /// The effects of packages that a Dockerfile installs.
     pub steps: Vec<InstalledPackage>,
-    /// What images hold that a Dockerfile begins from.
+    /// The contents of base images.
     pub images: Vec<BaseImage>,
-    /// The packages whose files and requirements are compared with the image.
+    /// The packages whose files and requirements are checked against the image.
     pub checked: Vec<CheckedPackage>,
-    /// The folders of packages that no import needs.
+    /// The package folders that no import needs.
     pub without: Vec<String>,
 }
 
-/// A file of packages, as written.
+/// A packages file, as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PackageFile {
     #[serde(default)]
     own: Vec<DistroPackage>,
-    // Optional here, so that a user's file can add a package and leave NVIDIA's addresses as they are.
+    // Optional, so that a user's file can add a package without repeating NVIDIA's addresses.
     url: Option<String>,
     keyring: Option<String>,
     #[serde(default)]
@@ -53,59 +53,59 @@ pub(super) struct PackageFile {
     without: Vec<String>,
 }
 
-/// How CUDA's toolkit lies in images.
+/// The layout of the CUDA toolkit in images.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolkitLayout {
-    /// What the absolute paths of its folders begin with.
+    /// The prefix of its folders' absolute paths.
     pub folder: String,
-    /// Where packages keep its libraries.
+    /// The folder where packages install its libraries.
     pub libraries: String,
-    /// The folder of headers and samples, as a part of a path in lower case.
+    /// The folder of headers and samples, as a lower-case part of a path.
     pub extras: String,
-    /// The first CUDA whose packages keep the library with the others, and not in that folder.
+    /// The first CUDA version whose packages install the library with the others instead of in that folder.
     pub extras_until: String,
-    /// What the name of the runfile begins with that installs it.
+    /// The prefix of the runfile that installs it.
     pub installer: String,
-    /// How its runtime is told.
+    /// How to recognize its runtime.
     pub runtime: RuntimeNames,
 }
 
-/// What tells a CUDA runtime and its version.
+/// How to recognize a CUDA runtime and its version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuntimeNames {
-    /// The name of its file up to the version.
+    /// Its file name before the version.
     pub file: String,
-    /// What the names of its wheels begin with.
+    /// The prefix of its wheels.
     pub wheel: String,
     /// The component in the toolkit's `version.json`.
     pub component: String,
-    /// The package of conda that holds the others of its environment to one CUDA.
+    /// The conda package that pins its environment to one CUDA version.
     pub conda: String,
 }
 
-/// What a step of a build brings of the library.
+/// The effect of a build step on the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepYield {
-    /// The library, where the loader finds it.
+    /// The library, on the loader's search path.
     Library,
-    /// A copy that programs with search paths of their own get.
+    /// A copy for programs with their own search paths.
     Wheel,
-    /// Files, and the library is not among them.
+    /// Files without the library.
     Nothing,
-    /// There is no such package.
+    /// The package does not exist.
     Absent,
 }
 
-/// What installs a package.
+/// The manager of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PackageManager {
-    /// That of the distribution, such as apt and dnf.
+    /// The distribution's manager, such as apt or dnf.
     System,
-    /// pip, or what takes its arguments.
+    /// pip, or a program with the same arguments.
     Pip,
     /// conda, mamba, or micromamba.
     Conda,
@@ -115,65 +115,65 @@ pub enum PackageManager {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstalledPackage {
-    /// The program by which it is installed.
+    /// The program that installs it.
     pub manager: PackageManager,
-    /// Its name, with `{major}` and `{minor}` for the numbers of its CUDA.
+    /// Its name, with `{major}` and `{minor}` for the CUDA numbers.
     pub name: String,
-    /// What is there of the library once it is installed.
+    /// The part of the library that it installs.
     pub brings: StepYield,
-    /// Whether it is the distribution's own, of the only CUDA that this has.
+    /// Whether it is the distribution's own package, which has only one CUDA version.
     #[serde(default)]
     pub own: bool,
-    /// How sure it is.
+    /// How certain the entry is.
     pub certainty: Certainty,
 }
 
-/// A package whose files and requirements are compared with the image.
+/// A package whose files and requirements are checked against the image.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckedPackage {
-    /// The manager that keeps the list of its files.
+    /// The manager that lists its files.
     pub manager: PackageManager,
-    /// Its name, of a distribution of Python in normal form; a final `*` stands for any rest.
+    /// Its name, normalized for a Python distribution; a final `*` matches any suffix.
     pub name: String,
-    /// Whether what its metadata requires is compared with what is installed.
+    /// Whether to check the requirements in its metadata against the installed packages.
     #[serde(default)]
     pub requires: bool,
-    /// The extras that may have been asked for.
+    /// The extras that may have been requested.
     #[serde(default)]
     pub extras: Vec<String>,
 }
 
-/// An image that a Dockerfile may begin from.
+/// A possible base image of a Dockerfile.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BaseImage {
-    /// The end of its name, from a slash on.
+    /// The end of its name, starting after a slash.
     pub name: String,
-    /// A word that its tag holds.
+    /// A word in its tag.
     #[serde(default)]
     pub tag: String,
-    /// What is there of the library in it.
+    /// The part of the library that it contains.
     pub brings: StepYield,
-    /// The folders on its `LD_LIBRARY_PATH` where it has the library.
+    /// The folders on its `LD_LIBRARY_PATH` that contain the library.
     #[serde(default)]
     pub searched: Vec<LibraryPathFolder>,
-    /// How sure it is.
+    /// How certain the entry is.
     pub certainty: Certainty,
 }
 
-/// A folder that an image searches for libraries from a version of CUDA on.
+/// A folder on an image's search path, starting with a CUDA version.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LibraryPathFolder {
-    /// Its absolute path, without a slash at the end.
+    /// Its absolute path, without a trailing slash.
     pub folder: String,
     /// The first version of CUDA.
     pub from: String,
 }
 
 impl InstalledPackage {
-    /// The numbers of CUDA in the name of a package, if it is this one; the second is 0 where the name has one alone.
+    /// The CUDA numbers in a package name, if it is this package; the second is 0 if the name has only one.
     pub fn cuda_of_name(&self, name: &str) -> Option<Option<(u32, u32)>> {
         let Some((before, after)) = self.name.split_once("{major}") else {
             return (self.name == name).then_some(None);
@@ -189,11 +189,11 @@ impl InstalledPackage {
     }
 }
 
-/// Where a program is built from.
+/// The sources of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitSource {
-    /// The address of its repository.
+    /// The address of the repository.
     pub url: String,
     /// The tag or branch.
     #[serde(rename = "ref")]
@@ -206,39 +206,39 @@ pub struct GitSource {
 pub struct DistroPackage {
     /// `ID` of the distribution.
     pub id: String,
-    /// `VERSION_ID` of the distribution, as os-release(5) has it.
+    /// `VERSION_ID` of the distribution (os-release(5)).
     pub version: String,
-    /// The component of the archive that holds it.
+    /// The component of the archive that has it.
     pub component: String,
-    /// The name that apt or dnf takes.
+    /// The name for apt or dnf.
     pub package: String,
-    /// The major and minor version of CUDA that it is of.
+    /// Its CUDA major and minor version.
     pub cuda: String,
-    /// How sure it is.
+    /// How certain the entry is.
     pub certainty: Certainty,
 }
 
-/// A repository of NVIDIA's.
+/// An NVIDIA repository.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NvidiaRepository {
     /// `ID` of the distribution.
     pub id: String,
-    /// `VERSION_ID`; with a final `.*`, all that begin so.
+    /// `VERSION_ID`; a final `.*` matches any minor version.
     pub version: String,
     /// The name of the repository.
     pub repository: String,
-    /// What the tags of the devel images end in.
+    /// The suffix of the devel images' tags.
     #[serde(default)]
     pub devel: Option<String>,
-    /// How sure it is.
+    /// How certain the entry is.
     pub certainty: Certainty,
 }
 
 impl CuptiPackages {
-    /// Adds what another file says: its packages come after those that are known, its addresses in their place.
+    /// Adds another file: its packages come after the known ones, and its addresses replace them.
     pub(super) fn add(&mut self, more: PackageFile) {
-        // The first that fits counts, so that a user adds distributions and changes none unseen.
+        // The first match applies, so a user adds distributions but cannot silently change one.
         self.own.extend(more.own);
         self.nvidia.extend(more.nvidia);
         self.steps.extend(more.steps);
@@ -259,13 +259,13 @@ impl CuptiPackages {
         }
     }
 
-    /// The row of a package whose files are compared with the image; the first that fits counts.
+    /// The row of a package to check against the image; the first match applies.
     pub fn checked_package(&self, manager: PackageManager, name: &str) -> Option<&CheckedPackage> {
         let mut all = self.checked.iter();
         all.find(|checked| checked.manager == manager && matches_name_pattern(name.as_bytes(), &checked.name))
     }
 
-    /// The own package of a distribution.
+    /// A distribution's own package.
     pub fn distro_package(&self, id: &str, version: &str) -> Option<&DistroPackage> {
         let mut all = self.own.iter();
         all.find(|own| own.id == id && is_version(&own.version, version))
@@ -278,10 +278,10 @@ impl CuptiPackages {
     }
 }
 
-/// Whether a version is the one that is written, or begins with it.
+/// Whether a version matches the written one.
 fn is_version(written: &str, version: &str) -> bool {
     match written.strip_suffix(".*") {
-        // NVIDIA has one repository for all of Rocky 9; 90.1 does not begin with the same number.
+        // NVIDIA has one repository for all of Rocky 9; 90.1 must not match.
         Some(major) => version.split('.').next() == Some(major),
         None => version == written,
     }

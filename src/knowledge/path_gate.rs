@@ -1,25 +1,25 @@
-//! What settles for nearly every path that no pattern of a list fits it, in a fraction of the time of asking them.
+//! Quickly rejects almost every path that no pattern can match.
 //!
-//! A pattern ends in a name, whose first and last byte rule out most files, or in `**`, and then few folders come into
-//! question, each of which has many files.
+//! A pattern ends in a name, whose first and last byte exclude most files. Or it ends in `**`, which matches only few
+//! folders, each with many files.
 
 use globset::{Candidate, GlobSet, GlobSetBuilder};
 
 use super::patterns::path_glob;
 
-/// The patterns that one with braces stands for, at most; one with more lets every path pass.
+/// The maximum number of expansions of a pattern with braces; beyond it every path passes.
 const EXPANSIONS: usize = 1024;
 
-/// Which paths may fit one of some patterns.
+/// Decides which paths may match one of several patterns.
 #[derive(Debug, Clone)]
 pub(super) struct PathGate {
-    /// Whether a name may begin and end with these two bytes.
+    /// Whether a name may start and end with these two bytes.
     name_ends: Box<[[bool; 256]]>,
-    /// Patterns that end in `**`: one of them fits all files of a folder, or none.
+    /// The patterns that end in `**`; each matches all files in a folder, or none.
     open_ended: GlobSet,
 }
 
-/// What was found of the folder that was asked for last.
+/// The result for the last folder.
 #[derive(Debug, Default)]
 pub(crate) struct LastFolder {
     folder: Vec<u8>,
@@ -27,7 +27,7 @@ pub(crate) struct LastFolder {
 }
 
 impl Default for PathGate {
-    /// Lets nothing pass, as there are no patterns.
+    /// Without patterns nothing passes.
     fn default() -> Self {
         Self {
             name_ends: vec![[false; 256]; 256].into(),
@@ -37,9 +37,9 @@ impl Default for PathGate {
 }
 
 impl PathGate {
-    /// Takes patterns that `path_glob` takes.
+    /// Takes patterns valid for `path_glob`.
     ///
-    /// Errors: What is wrong with a pattern, or with all of them together.
+    /// Errors: A message about an invalid pattern, or about the whole set.
     pub(super) fn new<'p>(patterns: impl Iterator<Item = &'p str>) -> Result<Self, String> {
         let mut gate = Self::default();
         let mut open_ended = GlobSetBuilder::new();
@@ -68,7 +68,7 @@ impl PathGate {
         }
     }
 
-    /// Whether a pattern may fit the path; `last` saves most questions where the files of a folder come together.
+    /// Whether a pattern may match the path. `last` caches the result while files of one folder are adjacent.
     pub(super) fn may_fit(&self, path: &[u8], last: &mut LastFolder) -> bool {
         let cut = path.iter().rposition(|&byte| byte == b'/');
         let (folder, name) = path.split_at(cut.map_or(0, |cut| cut + 1));
@@ -86,8 +86,8 @@ impl PathGate {
     }
 }
 
-/// The patterns without braces that this one stands for; `None` where they are many, or where a bracket or a backslash
-/// may give a brace another meaning.
+/// Expands the braces of a pattern. `None` if there are too many expansions, or if a bracket or backslash may change a
+/// brace's meaning.
 fn expand_braces(pattern: &str) -> Option<Vec<String>> {
     if pattern.contains(['[', '\\']) {
         return None;
@@ -107,7 +107,7 @@ fn expand_braces(pattern: &str) -> Option<Vec<String>> {
     Some(expanded)
 }
 
-/// What stands between the commas of a brace that was opened, and what follows the one that closes it.
+/// Splits the alternatives of an opened brace, and returns the text after it.
 fn split_alternatives(text: &str) -> Option<(Vec<&str>, &str)> {
     let (mut depth, mut start, mut alternatives) = (0_usize, 0, Vec::new());
     for (at, byte) in text.bytes().enumerate() {
@@ -157,7 +157,7 @@ mod tests {
             let gate = PathGate::new([pattern].into_iter()).unwrap();
             let mut last = LastFolder::default();
             assert_eq!(gate.may_fit(path.as_bytes(), &mut last), expected, "{pattern} {path}");
-            // A folder that was asked for says the same again.
+            // A repeated query for the same folder gives the same answer.
             assert_eq!(gate.may_fit(path.as_bytes(), &mut last), expected, "{pattern} {path}");
         };
         for (pattern, path, expected) in [

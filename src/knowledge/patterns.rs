@@ -1,25 +1,25 @@
-//! How data speaks of names and paths in an image: a name with a final `*`, or a pattern of `*`, `**`, `?`, `[…]` and
-//! `{…}`, of which only `**` goes across a slash.
+//! Patterns in data files: a name with a final `*`, or a path glob with `*`, `**`, `?`, `[…]` and `{…}`, of which only
+//! `**` matches a slash.
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
-/// The bytes of a pattern; the longest of the program has 60.
+/// The maximum bytes of a pattern; the longest built-in one has 60.
 const LENGTH: usize = 1024;
-/// The braces within braces. What compiles a pattern goes one call deeper for each.
+/// The maximum depth of nested braces. The compiler recurses once per level.
 const BRACES: usize = 8;
 
-/// Whether a name is the one that data speaks of; a final `*` in it stands for any rest.
+/// Whether a name matches a pattern; a final `*` matches any suffix.
 pub fn matches_name_pattern(name: &[u8], pattern: &str) -> bool {
-    // At the end alone: no name of a hostile image can make such a comparison slow.
+    // Only at the end, so that no name in a hostile image can make matching slow.
     match pattern.strip_suffix('*') {
         Some(stem) => name.starts_with(stem.as_bytes()),
         None => name == pattern.as_bytes(),
     }
 }
 
-/// Reads a pattern of paths, within bounds.
+/// Parses a path pattern, within limits.
 ///
-/// Errors: That it is longer or deeper than anybody writes one, or what `globset` finds wrong with it.
+/// Errors: The pattern is too long or too deep, or `globset` rejects it.
 pub fn path_glob(pattern: &str) -> Result<Glob, String> {
     if pattern.len() > LENGTH {
         return Err(format!("a pattern of more than {LENGTH} bytes"));
@@ -37,12 +37,12 @@ pub fn path_glob(pattern: &str) -> Result<Glob, String> {
     glob.map_err(|error| error.to_string())
 }
 
-/// A pattern ready to be compared.
+/// A compiled pattern.
 ///
-/// Errors: As [`path_glob`], or that it is too large once it is compiled.
+/// Errors: As [`path_glob`], or the compiled pattern is too large.
 pub fn compile_glob(pattern: &str) -> Result<GlobSet, String> {
     let glob = path_glob(pattern)?;
-    // `Glob::compile_matcher` panics at what a set refuses.
+    // `Glob::compile_matcher` panics on patterns that a set rejects.
     let set = GlobSetBuilder::new().add(glob).build();
     set.map_err(|error| error.to_string())
 }

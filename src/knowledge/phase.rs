@@ -1,4 +1,4 @@
-//! A phase of a project: what an image is for, and what it needs, wants, allows and forbids for it.
+//! A phase of a project: the purpose of an image, and what it needs, wants, allows and forbids.
 
 use serde::Deserialize;
 
@@ -8,71 +8,72 @@ use super::mistake::{TextMistake, unknown_name};
 use super::tables::KnowledgeTables;
 use super::yaml_text::YamlText;
 
-/// The phases that rules have severities for.
+/// The phases that rules define severities for.
 pub const SEVERITY_PHASES: [&str; 3] = ["inference", "training", "profiling"];
 
-/// A phase that an image is for (`profiles/phases/<name>.yaml`).
+/// A purpose of images (`profiles/phases/<name>.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phase {
     /// The stem of its file.
     pub name: String,
-    /// What is done in it, in one line.
+    /// A one-line summary.
     pub summary: String,
-    /// The phase whose severities the rules take for it.
+    /// The phase whose severities apply to it.
     pub like: String,
-    /// Its place in a project's life, the lowest first: it is a target of a Dockerfile for all phases. Without one it is none.
+    /// Its position in a project's life, lowest first. It becomes a target of the Dockerfile for all phases, or none
+    /// without a position.
     pub stage: Option<u32>,
-    /// The APIs of CUPTI, by the ids of `profiles/cupti/apis.yaml`.
+    /// The APIs of CUPTI, by ids in `profiles/cupti/apis.yaml`.
     pub apis: PhaseRequirements,
-    /// The tools that the APIs are for, by the ids of `profiles/profilers`: each that is in the image has to get those
-    /// that it uses. Without any, one process of the image is enough, whosever it is.
+    /// The tools that use the APIs, by ids in `profiles/profilers`. Each one in the image must get the APIs that it
+    /// uses. Without any, it suffices that some process gets them.
     pub serves: Vec<String>,
-    /// The profiling tools, by the ids of `profiles/profilers`.
+    /// The profiling tools, by ids in `profiles/profilers`.
     pub profilers: PhaseRequirements,
-    /// The kinds of file of `profiles/cupti/dead-weight.yaml`.
+    /// The file kinds in `profiles/cupti/dead-weight.yaml`.
     pub dead_weight: DeadWeightPolicy,
 }
 
-/// What a phase says of APIs or of tools.
+/// The requirements of a phase for APIs or tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseRequirements {
     /// Without these the image does not serve the phase.
     #[serde(default)]
     pub needs: Vec<IdChoice>,
-    /// Without these something is missing.
+    /// Without these a feature is missing.
     #[serde(default)]
     pub wants: Vec<IdChoice>,
-    /// What they need stays, and it is no matter when they are missing.
+    /// Their files stay, but they may be missing.
     #[serde(default)]
     pub allows: Vec<String>,
-    /// What must not be there.
+    /// These must not be in the image.
     #[serde(default)]
     pub forbids: Vec<String>,
 }
 
-/// One id, or several of which the first that is there at all counts.
+/// One id, or several alternatives of which the first available one counts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-// A list within the list: `needs: [activity, [range-profiling, profiling]]`.
+// A nested list: `needs: [activity, [range-profiling, profiling]]`.
 #[serde(untagged)]
 pub enum IdChoice {
-    /// There is no choice: this id counts.
+    /// A single id.
     One(String),
-    /// Alternatives, the one that is wished most first.
+    /// Alternatives, most preferred first.
     Any(Vec<String>),
 }
 
-/// What a phase says of files.
+/// The policy of a phase for files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadWeightPolicy {
-    /// Kinds that stay, whoever needs them.
+    /// Kinds that always stay.
     #[serde(default)]
     pub allows: Vec<String>,
-    /// Kinds that are dead weight, but for what is needed; those of `removes` are among them.
+    /// Kinds that are dead weight unless needed; includes those in `removes`.
     #[serde(default)]
     pub forbids: Vec<String>,
-    /// The kinds of which a Dockerfile for the phase removes what may go, whether `--drop` asks for it or not.
+    /// Kinds whose removable files a Dockerfile for the phase removes even without `--drop`.
     #[serde(default)]
     pub removes: Vec<String>,
 }
@@ -109,7 +110,7 @@ impl IdChoice {
 }
 
 impl PhaseRequirements {
-    /// The ids that the phase wants in the image, or allows there.
+    /// The ids that the phase wants or allows in the image.
     pub fn accepted_ids(&self) -> impl Iterator<Item = &str> {
         let wished = self.needs.iter().chain(&self.wants).flat_map(IdChoice::ids);
         wished.chain(&self.allows).map(String::as_str)
@@ -117,7 +118,7 @@ impl PhaseRequirements {
 }
 
 impl Phase {
-    /// The phase as it is where nobody asks for `--drop`.
+    /// The phase without `--drop`.
     #[must_use]
     pub fn without_drop(&self) -> Self {
         let mut phase = self.clone();
@@ -125,15 +126,15 @@ impl Phase {
         phase
     }
 
-    /// The APIs that it needs or wants, each with those that would do in its place.
+    /// The APIs that it needs or wants, each with its alternatives.
     pub fn wished_apis<'t>(&self, tables: &'t KnowledgeTables) -> impl Iterator<Item = Vec<&'t CuptiApi>> {
         let wishes = self.apis.needs.iter().chain(&self.apis.wants);
         wishes.map(move |wish| wish.ids().iter().filter_map(|id| tables.find_api(id)).collect())
     }
 
-    /// Reads the phase `name` from its file. `profilers` are the ids of the tools that it may name.
+    /// Reads the phase `name` from its file. `profilers` are the known tool ids.
     ///
-    /// Errors: The first mistake in the file: a key that no phase has, an id that nothing has.
+    /// Errors: The first mistake in the file, such as an unknown key or id.
     pub fn read(
         name: &str,
         text: YamlText<'_>,
@@ -142,7 +143,7 @@ impl Phase {
     ) -> Result<Self, TextMistake> {
         let source: PhaseSource = text.read()?;
         check_ids(text, &source, profilers, tables)?;
-        // Rules have severities for these three: without one of them nothing says how grave a finding is.
+        // Rules define severities only for these three, so every phase must be like one of them.
         let like = source.like.as_deref().unwrap_or(name);
         if !SEVERITY_PHASES.contains(&like) {
             let what = match source.like {

@@ -1,4 +1,4 @@
-//! A profiling tool: whether it needs CUPTI in the image, what else, what it costs and what to take instead.
+//! A profiling tool: its need for CUPTI and other parts, its overhead, and its fallbacks.
 
 use serde::Deserialize;
 
@@ -13,7 +13,7 @@ use super::yaml_text::YamlText;
 pub struct Profiler {
     /// The stem of its file.
     pub id: String,
-    /// What the file says.
+    /// The content of its file.
     pub profile: ProfilerFile,
 }
 
@@ -21,56 +21,56 @@ pub struct Profiler {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfilerFile {
-    /// The name for people.
+    /// The display name.
     pub name: String,
-    /// Other names by which it is asked for.
+    /// Alternative names that users may enter.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// What it shows of a run, as the end of a sentence.
+    /// The information that it provides about a run, as the end of a sentence.
     pub gives: String,
-    /// What is left without it.
+    /// The capability that remains without it.
     pub without: String,
     /// Whether it needs CUPTI in the image.
     pub cupti: CuptiNeed,
-    /// The APIs of CUPTI that it cannot do without (`profiles/cupti/apis.yaml`).
+    /// The CUPTI APIs that it requires (`profiles/cupti/apis.yaml`).
     #[serde(default)]
     pub apis: Vec<String>,
-    /// The APIs that some of its options need.
+    /// The APIs that only some of its options need.
     #[serde(default)]
     pub optional_apis: Vec<String>,
     /// The program through which it gets CUPTI (`profiles/consumers`); without one it opens CUPTI itself.
     #[serde(default)]
     pub consumer: Option<String>,
-    /// Programs that it runs in: where one of them is in the image and cannot start, neither can the tool.
+    /// Programs that it runs in. If one of them is in the image but cannot start, neither can the tool.
     #[serde(default)]
     pub runs_in: Vec<String>,
-    /// The tools whose traces it reads; one of them is enough.
+    /// The tools whose traces it reads; one is enough.
     #[serde(default)]
     pub traces_of: Vec<String>,
-    /// What makes it a question at all: all of them, else the tool is not applicable.
+    /// The conditions for it to be applicable; all must hold.
     #[serde(default)]
     pub applies: Vec<ToolCondition>,
-    /// What shows that it is not applicable.
+    /// Evidence that it is not applicable.
     #[serde(default)]
     pub excludes: Vec<ToolExclusion>,
-    /// What has to be in the image besides CUPTI: all of them.
+    /// The conditions on the image in addition to CUPTI; all must hold.
     #[serde(default)]
     pub needs: Vec<ToolCondition>,
     /// The driver capabilities that it needs (`NVIDIA_DRIVER_CAPABILITIES`).
     #[serde(default)]
     pub capabilities: Vec<String>,
-    /// What a run pays for being recorded.
+    /// The overhead of recording.
     pub overhead: ToolOverhead,
-    /// What it needs that an image does not show, in words.
+    /// Needs that an image does not show, in words.
     #[serde(default)]
     pub besides: Vec<String>,
-    /// The conditions of the host that bear on it (`profiles/cupti/host.yaml`).
+    /// The host conditions that affect it (`profiles/cupti/host.yaml`).
     #[serde(default)]
     pub host: Vec<String>,
-    /// What to take instead, the best first.
+    /// The fallbacks, best first.
     #[serde(default)]
     pub fallbacks: Vec<String>,
-    /// What shows whether it asks for CUPTI, where the program that it runs in does not say it.
+    /// Evidence for its CUPTI need, if its program has none.
     #[serde(default)]
     pub evidence: Option<ProfileEvidence>,
     /// Read by the catalog.
@@ -82,13 +82,13 @@ pub struct ProfilerFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CuptiNeed {
-    /// It opens or links the copy that is in the image.
+    /// It opens or links the copy in the image.
     InImage,
-    /// It has a copy of its own.
+    /// It bundles its own copy.
     BringsItsOwn,
-    /// It reads what another tool wrote.
+    /// It reads the output of another tool.
     ReadsTraces,
-    /// It works without CUPTI, such as by sampling the processor.
+    /// It works without CUPTI, for example by sampling the CPU.
     None,
 }
 
@@ -104,80 +104,80 @@ impl CuptiNeed {
     }
 }
 
-/// Something that has to be there; one of the things named is enough.
+/// A condition; one of the listed items is enough.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCondition {
-    /// File names of ELF objects; a final `*` stands for any rest.
+    /// File names of ELF objects; a final `*` matches any suffix.
     #[serde(default)]
     pub objects: Vec<String>,
-    /// Names of Python distributions, in normal form.
+    /// Normalized names of Python distributions.
     #[serde(default)]
     pub distributions: Vec<String>,
-    /// Names of programs, looked for on `PATH` and in `folders`.
+    /// Program names, searched on `PATH` and in `folders`.
     #[serde(default)]
     pub executables: Vec<String>,
-    /// Folders outside of `PATH`; a `*` at the end of a component stands for any rest of it.
+    /// Folders not on `PATH`; a `*` at the end of a component matches any suffix.
     #[serde(default)]
     pub folders: Vec<String>,
-    /// Variables that are set, to whatever value.
+    /// Variables that are set to any value.
     #[serde(default)]
     pub environment: Vec<String>,
-    /// Programs that ask for CUPTI (`profiles/consumers`).
+    /// Programs that request CUPTI (`profiles/consumers`).
     #[serde(default)]
     pub consumers: Vec<String>,
-    /// What is the matter when none of it is there.
+    /// The message if nothing matches.
     pub otherwise: String,
 }
 
-/// Something that must not be there.
+/// Something that must not be in the image.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolExclusion {
-    /// Names of Python distributions, in normal form.
+    /// Normalized names of Python distributions.
     pub distributions: Vec<String>,
-    /// What is the matter when one of them is there.
+    /// The message if one of them is installed.
     pub because: String,
 }
 
-/// What a tool costs while it records.
+/// The overhead of a tool while it records.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolOverhead {
-    /// The figure, in words.
+    /// The figure, as text.
     pub figure: String,
-    /// How sure it is.
+    /// How certain it is.
     pub certainty: Certainty,
-    /// Where it is from.
+    /// The source of the figure.
     pub source: String,
 }
 
-/// What the files of profilers may refer to.
+/// The ids that profiler files may refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownIds<'a> {
-    /// The ids of `profiles/cupti/apis.yaml`.
+    /// The ids in `profiles/cupti/apis.yaml`.
     pub apis: &'a [&'a str],
-    /// The ids of `profiles/consumers`.
+    /// The ids in `profiles/consumers`.
     pub consumers: &'a [&'a str],
-    /// The ids of `profiles/cupti/host.yaml`.
+    /// The ids in `profiles/cupti/host.yaml`.
     pub host: &'a [&'a str],
-    /// The ids of `profiles/profilers`.
+    /// The ids in `profiles/profilers`.
     pub profilers: &'a [&'a str],
-    /// The capabilities of `profiles/cupti/driver-libraries.yaml`.
+    /// The capabilities in `profiles/cupti/driver-libraries.yaml`.
     pub capabilities: &'a [&'a str],
 }
 
 impl Profiler {
     /// Reads the profiler `id` from its file.
     ///
-    /// Errors: The first mistake in the file: a key that no profiler has, an id that nothing has.
+    /// Errors: The first mistake in the file, such as an unknown key or id.
     pub fn read(id: &str, text: YamlText<'_>, known: KnownIds<'_>) -> Result<Self, TextMistake> {
         let profile: ProfilerFile = text.read()?;
         check_ids(text, &profile, known)?;
         for (key, conditions) in [("applies", &profile.applies), ("needs", &profile.needs)] {
             for (number, condition) in conditions.iter().enumerate() {
                 let number = number.to_string();
-                // One thing that is there is enough, so that a condition without any would never hold.
+                // One match is enough, so a condition without items would never hold.
                 if condition.names_nothing() {
                     let what = "the condition names nothing to look for".to_owned();
                     return Err(text.mistake(&[key, &number], what));
@@ -186,7 +186,7 @@ impl Profiler {
                 text.check_names(&path, &condition.consumers, "consumer", known.consumers)?;
             }
         }
-        // APIs are looked for in the image's copy, which no other tool uses.
+        // APIs are checked in the image's copy, which no other tool uses.
         if (profile.cupti == CuptiNeed::InImage) == profile.apis.is_empty() {
             let what = "a tool that needs CUPTI in the image names its apis, and no other tool does".to_owned();
             return Err(text.mistake_in_key(&["cupti"], what));
@@ -221,7 +221,7 @@ fn check_ids(text: YamlText<'_>, profile: &ProfilerFile, known: KnownIds<'_>) ->
 impl ToolCondition {
     fn names_nothing(&self) -> bool {
         [
-            // Folders alone name nothing: they only say where else executables are looked for.
+            // Folders alone match nothing; they only extend the search for executables.
             &self.objects,
             &self.distributions,
             &self.executables,
@@ -234,14 +234,14 @@ impl ToolCondition {
 }
 
 impl Profiler {
-    /// Whether this is the tool that `name` stands for: its id or one of its aliases.
+    /// Whether `name` is the id or an alias of this tool.
     pub fn answers_to(&self, name: &str) -> bool {
-        // People write PyTorch or Nsys; ids and aliases are in lower case.
+        // Users write PyTorch or Nsys, but ids and aliases are lower case.
         let name = name.to_lowercase();
         self.names().any(|own| own == name)
     }
 
-    /// The names by which it can be asked for, its id first.
+    /// The names that users may enter, the id first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&*self.id).chain(self.profile.aliases.iter().map(String::as_str))
     }

@@ -1,91 +1,90 @@
-//! What a Python process maps when it imports a package, before the object that asks is loaded: the key `python` in the
-//! file of a consumer.
+//! Describes what a Python import maps before the requesting object is loaded: the key `python` in a consumer's file.
 
 use serde::Deserialize;
 
 use super::library_release::version_numbers;
 
-/// How Python gets to an object that asks for a library.
+/// How Python reaches an object that requests a library.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PythonImport {
-    /// The distribution whose version decides on the steps; a final `*` stands for any rest.
+    /// The distribution whose version selects the steps; a final `*` matches any suffix.
     #[serde(default)]
     pub distribution: Option<String>,
-    /// The programs whose packages are imported before, by id.
+    /// The ids of programs whose packages are imported earlier.
     #[serde(default)]
     pub after: Vec<String>,
-    /// The libraries that are opened by path, each as `FOLDER/NAME`, in order.
+    /// The libraries opened by path, each as `FOLDER/NAME`, in order.
     #[serde(default)]
     pub libraries: Vec<String>,
-    /// Where each of them is looked for in a folder of `sys.path`: glob(7) patterns in which `{folder}` and
-    /// `{library}` stand for its two parts.
+    /// The places of each library in a `sys.path` folder: glob(7) patterns with the placeholders `{folder}` and
+    /// `{library}`.
     #[serde(default)]
     pub places: Vec<String>,
-    /// Those of the libraries that not every version asks for, so that an import does not fail for want of one.
+    /// The libraries that only some versions request, so an import does not fail without them.
     #[serde(default)]
     pub optional: Vec<String>,
-    /// The file names of libraries that it maps: an extension that needs one of them is imported after it.
+    /// The file names of libraries that it maps. An extension that needs one of them must be imported later.
     #[serde(default)]
     pub brings: Vec<String>,
-    /// What is opened, in order.
+    /// The files to open, in order.
     #[serde(default)]
     pub steps: Vec<ImportStep>,
-    /// The files that are opened as the library itself before it is asked for by name, as patterns below the folders
-    /// of `site.getsitepackages()` and the user's, or below a variable of the environment, `$CUDA_PATH|CUDA_HOME/lib/…`
-    /// the first of several that is set; a library that is mapped by one of the names comes before them.
+    /// The files opened as the library itself before it is requested by name. They are patterns below the folders of
+    /// `site.getsitepackages()` and the user's, or below an environment variable: `$CUDA_PATH|CUDA_HOME/lib/…` uses the
+    /// first variable that is set. A library already mapped under one of the names takes precedence.
     #[serde(default)]
     pub opens: Vec<String>,
-    /// The files of the same kind that are opened where the names lead to nothing; behind `@NAME|NAME/`, below the toolkit
-    /// of the first of these libraries that the loader finds.
+    /// The same kind of files, opened if the names lead nowhere. With `@NAME|NAME/` the pattern is below the toolkit of
+    /// the first of these libraries that the loader finds.
     #[serde(default)]
     pub falls_back_on: Vec<String>,
-    /// The distribution that looks below variables; where it is missing, the program does not.
+    /// The distribution that searches below variables; without it the program does not.
     #[serde(default)]
     pub finder: Option<String>,
-    /// Its folders of packages, whose modules are known: what they say that they open is no news.
+    /// Its package folders. Their modules are known, so the names that they open are not reported.
     #[serde(default)]
     pub packages: Vec<String>,
 }
 
-/// One thing that an import opens.
+/// One step of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImportStep {
-    /// The version that began with it.
+    /// The first version with the step.
     #[serde(default)]
     pub since: Option<String>,
-    /// The version that no longer does it.
+    /// The first version without it.
     #[serde(default)]
     pub before: Option<String>,
-    /// A part of the path of a file that has to be mapped by now.
+    /// A part of the path of a file that must already be mapped.
     #[serde(default)]
     pub mapped: Option<String>,
-    /// A file to open, as a pattern below the folders of `sys.path`.
+    /// A file to open, as a pattern below the `sys.path` folders.
     #[serde(default)]
     pub open: Option<String>,
-    /// Whether all libraries are opened when the loader refuses that, and the file once more.
+    /// Whether to open all libraries if the loader rejects the file, and then retry it.
     #[serde(default)]
     pub else_libraries: bool,
-    /// The libraries, and what ends the row of them.
+    /// The libraries to open, and when to stop.
     #[serde(default)]
     pub libraries: Option<LibraryRow>,
 }
 
-/// How far a package goes in opening its libraries.
+/// When a package stops opening its libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LibraryRow {
-    /// To the first that is not there, or that the loader refuses.
+    /// At the first that is missing or that the loader rejects.
     UntilMissing,
-    /// To the first that the loader refuses; what is not there is left out.
+    /// At the first that the loader rejects; missing ones are skipped.
     UntilRefused,
-    /// All of them, whatever becomes of each.
+    /// Never; failures are ignored.
     All,
 }
 
 impl PythonImport {
-    /// The patterns by which a library is looked for.
+    /// The patterns to search for a library.
     pub fn places_of(&self, library: &str) -> Vec<String> {
         let (folder, name) = library.split_once('/').unwrap_or(("", library));
         let fill = |place: &String| place.replace("{folder}", folder).replace("{library}", name);
@@ -94,7 +93,7 @@ impl PythonImport {
 }
 
 impl ImportStep {
-    /// Whether this version of the distribution takes the step; one that is not known is taken for the newest.
+    /// Whether this version of the distribution takes the step; an unknown version counts as the newest.
     pub fn is_of_version(&self, version: Option<&str>) -> bool {
         let Some(version) = version.map(release_numbers) else {
             return self.before.is_none();
@@ -104,7 +103,7 @@ impl ImportStep {
     }
 }
 
-/// `2.10.0` of `2.10.0+cu128` or `2.10.0rc1`.
+/// The release numbers: `2.10.0` of `2.10.0+cu128` or `2.10.0rc1`.
 fn release_numbers(version: &str) -> Vec<u32> {
     let end = version.find(|c: char| !c.is_ascii_digit() && c != '.');
     let numbers = version.get(..end.unwrap_or(version.len())).unwrap_or_default();

@@ -4,30 +4,30 @@ use serde::Deserialize;
 
 use super::library_release::version_numbers;
 
-/// A fault that some releases have.
+/// A fault in some releases.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseFault {
     /// Its name in the table.
     pub id: String,
-    /// The first release that is known to have it; `None` for the oldest of all.
+    /// The first release known to have it; `None` for all old ones.
     #[serde(default)]
     pub from: Option<String>,
     /// The first release without it.
     pub before: String,
-    /// What fails, as the end of a sentence.
+    /// The failing part, as the end of a sentence.
     pub what: String,
-    /// What helps, as an imperative.
+    /// The workaround, as an imperative.
     pub fix: String,
     /// The month in which the source was read.
     pub read: String,
-    /// Where it is known from.
+    /// The source of the entry.
     pub source: String,
 }
 
 impl ReleaseFault {
-    /// Whether a release is known to have it. A version without its third number is that of several releases, and is
-    /// taken for the oldest of them.
+    /// Whether a release is known to have it. A version without a third number is ambiguous and counts as the oldest
+    /// match.
     pub fn concerns(&self, version: &str) -> bool {
         let release = version_numbers(version);
         let from = self.from.as_deref().map(version_numbers).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Which release of a library a file is: the SHA-256 of known files (`profiles/cupti/releases.csv`), and the CUDA
-//! that a file name's own release pairs with (`profiles/cupti/file-names.yaml`).
+//! Identifies the release of a library file: by the SHA-256 of known files (`profiles/cupti/releases.csv`), and by the
+//! CUDA version for CUPTI's own release numbers in file names (`profiles/cupti/file-names.yaml`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,31 +9,31 @@ use super::library_release::version_numbers;
 /// A file of a known release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseFile {
-    /// The versions that ship the identical file; none for a build that a tool brings for itself.
+    /// The versions that ship the identical file; empty for a build bundled with a tool.
     pub versions: Vec<String>,
-    /// The tool that brings it.
+    /// The tool that bundles it.
     pub bundle: Option<String>,
-    /// The processor, as in `x86_64`.
+    /// The processor, such as `x86_64`.
     pub arch: String,
-    /// The name of the file in the package, such as `libcupti.so.12`.
+    /// The file name in the package, such as `libcupti.so.12`.
     pub file: String,
     /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// The releases of CUPTI whose files are known by their bytes.
+/// The CUPTI releases with known file hashes.
 #[derive(Debug, Clone, Default)]
 pub struct ReleaseTable {
     /// By SHA-256 in hexadecimal.
     pub by_hash: BTreeMap<String, ReleaseFile>,
-    /// The CUDA of a release of CUPTI's own counting, such as `12.4` by `2024.1`.
+    /// The CUDA version for CUPTI's own release numbers, such as `12.4` for `2024.1`.
     pub cuda_by_name: BTreeMap<String, String>,
 }
 
 impl ReleaseFile {
-    /// Reads a row of the table: its hash, and what that is of.
+    /// Reads a row of the table: a hash, and its file.
     ///
-    /// Errors: What is wrong with a field.
+    /// Errors: A mistake in a field.
     pub(super) fn read(row: [&str; 6]) -> Result<(String, Self), FieldMistake> {
         let bundle = row.get(2).copied().filter(|bundle| !bundle.is_empty());
         let row = RowFields(row);
@@ -49,13 +49,13 @@ impl ReleaseFile {
 }
 
 impl ReleaseTable {
-    /// The releases whose files are known for a processor, the oldest first.
+    /// The releases with known files for a processor, oldest first.
     pub fn versions_for(&self, arch: &str) -> Vec<&str> {
         let of_arch = self.by_hash.values().filter(|file| file.arch == arch);
-        // A release has a row for each of its files, and a file may be the same in several releases.
+        // A release has a row per file, and several releases may share a file.
         let versions: BTreeSet<&str> = of_arch.flat_map(|file| &file.versions).map(String::as_str).collect();
         let mut versions: Vec<&str> = versions.into_iter().collect();
-        // The set has them by letters, where 12.10 comes before 12.9.
+        // The set is in text order, where 12.10 precedes 12.9.
         versions.sort_by_key(|version| version_numbers(version));
         versions
     }
@@ -69,12 +69,12 @@ impl ReleaseTable {
         files.map(|file| (file.file.as_str(), file.bytes)).collect()
     }
 
-    /// The CUDA version that the number behind a file name's stem carries: `2024.1.1` is of 12.4, `11.8` of 11.8;
-    /// `12` says too little.
+    /// The CUDA version for the number in a file name: `2024.1.1` means 12.4, and `11.8` means 11.8; `12` is too
+    /// imprecise.
     pub fn cuda_of_number(&self, number: &str) -> Option<String> {
         let parts: Vec<&str> = number.split('.').collect();
         match parts.as_slice() {
-            // A year: the file counts by CUPTI's own releases, which came with CUDA 11.
+            // A year means CUPTI's own release numbers, used since CUDA 11.
             [year, release, ..] if year.len() == 4 => self.cuda_by_name.get(&format!("{year}.{release}")).cloned(),
             [major, minor, ..] if major.parse::<u32>().is_ok() && minor.parse::<u32>().is_ok() => {
                 Some(number.to_owned())

@@ -1,4 +1,4 @@
-//! Folders that everybody names: where one stands in a setting, that says nothing of the files in it.
+//! Common folders: if a setting names one, that does not refer to the files in it.
 
 use globset::{Candidate, GlobSet};
 use image_linkage::path::RootPath;
@@ -6,40 +6,40 @@ use serde::Deserialize;
 
 use super::patterns::compile_glob;
 
-/// The folders and the variables of `profiles/cupti/shared-folders.yaml`.
+/// The folders and variables in `profiles/cupti/shared-folders.yaml`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharedFolders {
-    /// Patterns of the paths, without the leading `/`.
+    /// Path patterns, without the leading `/`.
     #[serde(default)]
     folders: Vec<FolderPattern>,
-    /// Variables that hold folders in which a name is searched.
+    /// Variables with folders to search for a name.
     #[serde(default)]
     search_variables: Vec<String>,
-    /// Patterns of the paths that are a container's own, also where they are mounted.
+    /// Path patterns of folders that belong to the container even if mounted.
     #[serde(default)]
     own_folders: Vec<FolderPattern>,
-    /// Variables that lead to programs, libraries and modules, beside those for search.
+    /// Other variables that lead to programs, libraries and modules.
     #[serde(default)]
     leading_variables: Vec<String>,
-    /// Patterns of the paths that distributions and interpreters bring.
+    /// Path patterns of files from distributions and interpreters.
     #[serde(default)]
     systems: Vec<FolderPattern>,
-    /// Patterns of the paths of frameworks, which name tools that they do without.
+    /// Path patterns of frameworks, which mention tools that they do not need.
     #[serde(default)]
     frameworks: Vec<FolderPattern>,
-    /// Patterns of the paths where toolkits and packages put the library.
+    /// Path patterns of folders where toolkits and packages install the library.
     #[serde(default)]
     packages: Vec<FolderPattern>,
-    /// Patterns of the names of programs that do what their scripts say.
+    /// Name patterns of programs that run scripts.
     #[serde(default)]
     interpreters: Vec<FolderPattern>,
-    /// What opens a library in the languages of scripts.
+    /// Calls that open a library in scripting languages.
     #[serde(default)]
     openers: Vec<String>,
 }
 
-/// A pattern that was compiled as it was read, so that a bad one is a mistake with its place.
+/// A pattern compiled while it is read, so that an invalid one has a position.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 struct FolderPattern(GlobSet);
@@ -66,12 +66,12 @@ impl SharedFolders {
         self.openers.extend(more.openers);
     }
 
-    /// Whether everybody names the folder, which is given without links.
+    /// Whether the folder, given without symlinks, is common.
     pub fn is_shared(&self, folder: &RootPath) -> bool {
         is_one(&self.folders, folder.as_bytes())
     }
 
-    /// Whether a folder is a container's own, whatever is mounted there.
+    /// Whether a folder belongs to the container even if mounted.
     pub fn is_own(&self, folder: &RootPath) -> bool {
         is_one(&self.own_folders, folder.as_bytes())
     }
@@ -82,27 +82,27 @@ impl SharedFolders {
         names.any(|name| name == variable)
     }
 
-    /// Whether a toolkit or a package put the file where it lies.
+    /// Whether a toolkit or package installed the file in its folder.
     pub fn is_of_package(&self, path: &RootPath) -> bool {
         is_one(&self.packages, path.as_bytes())
     }
 
-    /// Whether a distribution or an interpreter brings what lies at this path.
+    /// Whether a distribution or interpreter installs this path.
     pub fn is_of_system(&self, path: &RootPath) -> bool {
         is_one(&self.systems, path.as_bytes())
     }
 
-    /// Whether a framework that names tools and does without them brings what lies at this path.
+    /// Whether a framework that mentions tools without needing them installs this path.
     pub fn is_of_framework(&self, path: &RootPath) -> bool {
         is_one(&self.frameworks, path.as_bytes())
     }
 
-    /// Whether a program does what its scripts say, and is none of the image's own.
+    /// Whether a program runs scripts and is not specific to the image.
     pub fn is_interpreter(&self, path: &RootPath) -> bool {
         is_one(&self.interpreters, path.name())
     }
 
-    /// Whether a script opens a library by a name that does not stand behind the call as it is.
+    /// Whether a script opens a library under a computed name instead of a literal.
     pub fn opens_computed_name(&self, script: &[u8]) -> bool {
         let script = String::from_utf8_lossy(script);
         let mut calls = self.openers.iter().flat_map(|opener| {
@@ -112,7 +112,7 @@ impl SharedFolders {
         calls.any(is_computed)
     }
 
-    /// Whether a word of a shell sets a search path, as `PATH=/opt/bin:$PATH` does.
+    /// Whether a shell word sets a search path, as in `PATH=/opt/bin:$PATH`.
     pub fn sets_search_path(&self, word: &[u8]) -> bool {
         let word = word.trim_ascii_start();
         let word = word.strip_prefix(b"\"").or(word.strip_prefix(b"'")).unwrap_or(word);
@@ -124,7 +124,7 @@ impl SharedFolders {
     }
 }
 
-/// Whether what follows an opener is a call with more than a literal.
+/// Whether the text after an opener is a call with more than a literal.
 fn is_computed(rest: &str) -> bool {
     let name = rest.trim_start_matches([' ', '(']);
     if let Some(quote) = name.chars().next().filter(|letter| matches!(letter, '"' | '\'')) {
@@ -132,11 +132,11 @@ fn is_computed(rest: &str) -> bool {
             return false;
         };
         let after = after.trim_start_matches(' ');
-        // LuaJIT, Julia and Octave put the ending to `cupti` themselves.
+        // LuaJIT, Julia and Octave append the extension to `cupti` themselves.
         return !literal.contains(".so") && !literal.is_empty()
             || !(after.is_empty() || after.starts_with([')', ',', ';', '\n', '\r', '"', '\'', '}', ']']));
     }
-    // `from ctypes import CDLL` and a definition are no calls.
+    // `from ctypes import CDLL` and a definition are not calls.
     let calls = name.starts_with(|letter: char| letter.is_alphanumeric() || "_$@[".contains(letter));
     calls && !name.starts_with("None")
 }

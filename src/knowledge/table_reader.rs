@@ -1,4 +1,4 @@
-//! Reads the files of tables and keeps what is wrong in them. They are YAML; `csv_table` reads the others.
+//! Reads table files and collects their mistakes. This reads the YAML tables; `csv_table` reads the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use super::mistake::{FileMistake, TextMistake};
 use super::yaml_text::{YamlText, position};
 use image_linkage::escape;
 
-/// The files, and what was found wrong in them so far.
+/// The files, and their mistakes so far.
 pub(super) struct TableReader<'f> {
     files: &'f [DataFile],
     pub mistakes: Vec<FileMistake>,
-    /// The tables that have mistakes, whose rows are not all known therefore.
+    /// The tables with mistakes, whose rows are therefore incomplete.
     pub unread: BTreeSet<&'static str>,
 }
 
@@ -32,7 +32,7 @@ impl<'f> TableReader<'f> {
         self.files.iter().filter(move |file| file.id == id)
     }
 
-    /// Hands each file of a table to `take`, which finds the mistakes that no type sees.
+    /// Passes each file of a table to `take`, which finds mistakes that types cannot express.
     pub(super) fn documents<T: DeserializeOwned>(
         &mut self,
         id: &'static str,
@@ -47,7 +47,7 @@ impl<'f> TableReader<'f> {
         }
     }
 
-    /// The rows of all files of a table. `key` is what no two rows share.
+    /// The rows of all files of a table. `key` must be unique.
     pub(super) fn rows<T: DeserializeOwned>(&mut self, id: &'static str, key: impl Fn(&T) -> Option<String>) -> Vec<T> {
         let mut taken = BTreeMap::new();
         let mut rows = Vec::new();
@@ -73,12 +73,12 @@ impl<'f> TableReader<'f> {
         self.mistakes.push(mistake.in_file(file));
     }
 
-    /// The patterns of files that are none. `what` is wrong with all of them together, if none is by itself.
+    /// Reports invalid path patterns. `what` is the error for the whole set, used if no single pattern is invalid.
     pub(super) fn mistaken_patterns(&mut self, what: &str) {
         const TABLE: &str = "dead-weight";
         let before = self.mistakes.len();
         for file in self.named(TABLE) {
-            // Patterns are compiled together, and their places are asked for only here, where one of them is wrong.
+            // Patterns are compiled together; only this error path looks for the invalid one.
             let text = YamlText(&file.text);
             let kinds: Vec<DeadWeightKind> = text.read().unwrap_or_default();
             let mut numbered = kinds.iter().enumerate();
@@ -88,14 +88,14 @@ impl<'f> TableReader<'f> {
                 self.mistaken(TABLE, &file.file, text.mistake(&path, what));
             }
         }
-        // Each may be fine, and all of them too large for one set: the user's came last.
+        // Each pattern may be valid but the set too large; then blame the user's file, which came last.
         if let (true, Some(file)) = (self.mistakes.len() == before, self.named(TABLE).last()) {
             self.mistaken(TABLE, &file.file, TextMistake::at_start(what));
         }
     }
 }
 
-/// That there is a row of this key at another place already: nobody could see which of the two counts.
+/// A message if the key already has a row elsewhere, because it would be unclear which one counts.
 pub(super) fn already_there(taken: &mut BTreeMap<String, String>, key: String, place: String) -> Option<String> {
     let shown = escape::escape_bytes(key.as_bytes());
     let before = taken

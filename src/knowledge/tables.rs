@@ -1,4 +1,4 @@
-//! The tables of what is known: files with many rows, to which files of the same name of the user's add theirs.
+//! The tables of knowledge. A user's file of the same name adds rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ use super::wheel_table::{ListedWheel, WheelTable};
 use container_start::LauncherTable;
 use image_linkage::escape;
 
-/// The names of the tables of `profiles/cupti`.
+/// The names of the tables in `profiles/cupti`.
 pub const TABLE_FILES: [&str; 18] = [
     "apis.yaml",
     "dead-weight.yaml",
@@ -45,7 +45,7 @@ pub const TABLE_FILES: [&str; 18] = [
     "wheels.csv",
 ];
 
-/// The names of the tables beside the folders.
+/// The names of the tables next to the folders.
 pub const TOP_FILES: [&str; 2] = ["advice.yaml", "launchers.yaml"];
 
 const DRIVERS: [&str; 3] = ["cuda", "driver", "minor_compatibility"];
@@ -54,28 +54,28 @@ const RELEASES: [&str; 6] = ["sha256", "versions", "bundle", "arch", "file", "by
 const TOOLKITS: [&str; 2] = ["cuda", "cupti"];
 const WHEELS: [&str; 4] = ["package", "version", "arch", "sha256"];
 
-/// The tables, and the libraries that an image can be asked about.
+/// The tables, and the libraries to audit for.
 #[derive(Debug, Clone, Default)]
 pub struct KnowledgeTables {
-    /// The APIs of CUPTI, in the order of reports.
+    /// The APIs of CUPTI, in report order.
     pub apis: Vec<CuptiApi>,
     /// The kinds of file that may be dead weight.
     pub dead_weight: DeadWeightTable,
-    /// The oldest drivers, by toolkit, the oldest first.
+    /// The minimum drivers by toolkit, oldest first.
     pub drivers: Vec<MinimumDriver>,
-    /// What the container runtime brings from the host.
+    /// The libraries that the container runtime injects from the host.
     pub driver_libraries: Vec<DriverCapability>,
-    /// Which releases export which functions.
+    /// The functions that each release exports.
     pub functions: FunctionTable,
     /// The GPUs, and the releases that support them.
     pub gpus: GpuTable,
-    /// What decides on the host.
+    /// The conditions on the host.
     pub host: Vec<HostCondition>,
-    /// The programs that start others.
+    /// The programs that start other programs.
     pub launchers: LauncherTable,
-    /// The places that CUPTI is had from.
+    /// The sources of CUPTI.
     pub sources: Vec<InstallSource>,
-    /// What holds whatever the tool is.
+    /// The advice that does not depend on the tool.
     pub advice: GeneralAdvice,
     /// The packages of distributions.
     pub packages: CuptiPackages,
@@ -83,17 +83,17 @@ pub struct KnowledgeTables {
     pub release_faults: Vec<ReleaseFault>,
     /// The files of known releases.
     pub releases: ReleaseTable,
-    /// Which CUPTI each toolkit has.
+    /// The CUPTI version in each toolkit.
     pub toolkits: Vec<ToolkitVersion>,
-    /// The folders that everybody names.
+    /// The common folders.
     pub shared_folders: SharedFolders,
-    /// What Python's package index has.
+    /// The wheels in the Python package index.
     pub wheels: WheelTable,
-    /// The folders of tools that bring a copy of their own.
+    /// The folders of tools that bundle a copy.
     pub bundles: Vec<BundleFolder>,
-    /// The frameworks that bring a profiler.
+    /// The frameworks with a profiler.
     pub frameworks: Vec<ProfiledFramework>,
-    /// The libraries: those of the program, then the user's.
+    /// The libraries: built-in ones, then the user's.
     pub libraries: Vec<LibraryProfile>,
 }
 
@@ -103,47 +103,47 @@ pub struct KnowledgeTables {
 pub struct BundleFolder {
     /// The folder, as a part of a path.
     pub folder: String,
-    /// The tool, by its name in reports.
+    /// The tool's display name.
     pub owner: String,
-    /// Whether the copy serves the tool alone.
+    /// Whether the copy is private to the tool.
     pub decoy: bool,
 }
 
-/// A framework that brings a profiler (`profiles/cupti/frameworks.yaml`).
+/// A framework with a profiler (`profiles/cupti/frameworks.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfiledFramework {
-    /// The Python distributions that are the framework, in normal form.
+    /// The framework's Python distributions, in normalized form.
     pub distributions: Vec<String>,
-    /// The program by which it asks for CUPTI (`profiles/consumers`).
+    /// The program that requests CUPTI for it (`profiles/consumers`).
     pub consumer: String,
-    /// The distribution that shows its profiles.
+    /// The distribution that displays its profiles.
     pub viewer: String,
-    /// The plugins with which the viewer does, the one to install first.
+    /// The viewer's plugins for that, the one to install first.
     pub plugins: Vec<String>,
-    /// The variable with which it lets a daemon start profiles.
+    /// The variable that lets a daemon start profiles.
     #[serde(default)]
     pub daemon: Option<String>,
 }
 
 impl KnowledgeTables {
-    /// The library of this id.
+    /// The library with this id.
     pub fn library(&self, id: &str) -> Option<&LibraryProfile> {
         self.libraries.iter().find(|library| library.id == id)
     }
 
-    /// The APIs of a library; none for one whose APIs are not known.
+    /// The APIs of a library; empty if they are unknown.
     pub fn apis_of(&self, library: &LibraryProfile) -> &[CuptiApi] {
         if library.has_apis { &self.apis } else { &[] }
     }
 
-    /// The API of this id.
+    /// The API with this id.
     pub fn find_api(&self, id: &str) -> Option<&CuptiApi> {
         self.apis.iter().find(|api| api.id == id)
     }
 
-    /// The rows of a toolkit, `12.4.1`; of those that have a version of CUPTI, `12.4.127`; else of all updates of the
-    /// release, `12.4`, which is all that the version of another component tells.
+    /// The driver rows of a toolkit (`12.4.1`), else of the toolkits with a CUPTI version (`12.4.127`), else of all
+    /// updates of a release (`12.4`). Versions of other components identify only the release.
     pub fn drivers_for(&self, version: &str) -> impl Iterator<Item = &MinimumDriver> {
         let having = self.toolkits.iter().filter(|toolkit| toolkit.cupti == version);
         let toolkits: BTreeSet<&str> = having.map(|toolkit| toolkit.cuda.as_str()).chain([version]).collect();
@@ -151,21 +151,21 @@ impl KnowledgeTables {
         if !exact.is_empty() {
             return exact.into_iter();
         }
-        // The parts are compared as they are written: 12.1 is no beginning of 12.10.
+        // Compared part by part, because 12.1 is not a prefix of 12.10.
         let minor = major_and_minor(version);
         self.rows_of(|row| minor.is_some() && major_and_minor(&row.cuda) == minor)
             .into_iter()
     }
 
-    /// The branch of the driver on which minor-version compatibility lets a version of CUDA run: that of its major version,
-    /// also of a release that the table does not have.
+    /// The driver branch for minor-version compatibility of a CUDA version. It depends only on the major version, so
+    /// the table need not have the release.
     pub fn driver_branch_of(&self, version: &str) -> Option<&str> {
         let major = version.split('.').next();
         let of_major = self.drivers.iter().find(|row| row.cuda.split('.').next() == major);
         of_major.and_then(|row| row.minor_compatibility.as_deref())
     }
 
-    /// Whether there was such a release of CUDA, as far as is known: between those that are, 12.7 is a gap.
+    /// Whether this CUDA release exists, as far as known; 12.7, for example, is a gap between known releases.
     pub fn was_released(&self, cuda: (u32, u32)) -> bool {
         let (drivers, toolkits) = (self.drivers.iter(), self.toolkits.iter());
         let known = drivers
@@ -177,7 +177,7 @@ impl KnowledgeTables {
                 _ => None,
             })
             .collect();
-        // What is older or newer than the tables may well have been.
+        // Releases older or newer than the tables may exist.
         let is_within = known.first() < Some(&cuda) && Some(&cuda) < known.last();
         !is_within || known.contains(&cuda)
     }
@@ -187,24 +187,24 @@ impl KnowledgeTables {
     }
 }
 
-/// Major and minor of a version, as written: `12.4` of `12.4.127`.
+/// Major and minor of a version, as written: `12.4` in `12.4.127`.
 fn major_and_minor(version: &str) -> Option<(&str, &str)> {
     let mut parts = version.split('.');
     Some((parts.next()?, parts.next()?))
 }
 
-/// Reads the tables from their files, the program's before the user's. The libraries are read elsewhere.
+/// Reads the tables from their files, built-in ones before the user's. Libraries are read elsewhere.
 pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTables, Vec<FileMistake>) {
     let mut reader = TableReader::new(files);
     let kinds = reader.rows("dead-weight", |kind: &DeadWeightKind| Some(kind.id.clone()));
     let mut drivers = reader.csv("drivers", (DRIVERS, 1), MinimumDriver::read);
-    // A report takes the first row of a version: the toolkit without updates.
+    // Reports use the first row of a version, the toolkit without updates.
     drivers.sort_by_key(|row| version_numbers(&row.cuda));
     let mut tables = KnowledgeTables {
         apis: reader.rows("apis", |api: &CuptiApi| Some(api.id.clone())),
         dead_weight: DeadWeightTable::default(),
         drivers,
-        // No key: a user's row may add libraries to a capability of the program's.
+        // Without a key, because a user's row may add libraries to a built-in capability.
         driver_libraries: reader.rows("driver-libraries", |_| None),
         functions: FunctionTable {
             spans: reader.csv("functions", (FUNCTIONS, 2), FunctionSpan::read),
@@ -212,7 +212,7 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         gpus: GpuTable::default(),
         host: reader.rows("host", |host: &HostCondition| Some(host.id.clone())),
         launchers: LauncherTable::default(),
-        // No key: one way of installing has a row for each CUDA or system that it differs for.
+        // Without a key, because an installation method has a row per CUDA version or system.
         sources: reader.rows("sources", |_| None),
         advice: GeneralAdvice::default(),
         packages: CuptiPackages::default(),
@@ -240,8 +240,8 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         Ok(table) => tables.dead_weight = table,
         Err(error) => reader.mistaken_patterns(&error),
     }
-    // A table without rows is one that nothing is checked against: where a row could not be read, every name of it
-    // elsewhere would be told as a mistake.
+    // Empty tables disable reference checks. Otherwise each reference to an unreadable row would be reported as a
+    // mistake.
     for table in &reader.unread {
         match *table {
             "apis" => tables.apis.clear(),
@@ -253,7 +253,7 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
     (tables, reader.mistakes)
 }
 
-/// The tables that are no lists of rows, and what names files of other kinds.
+/// Reads the tables that are not lists of rows, or that refer to files of other kinds.
 fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, known: &FileIds) {
     reader.documents("advice", |text, advice: GeneralAdvice| {
         let (phases, tools) = (known.of(DataKind::Phase), known.of(DataKind::Profiler));

@@ -63,7 +63,7 @@ fn the_users_tables_add_rows_and_a_row_that_cannot_be_read_is_told_with_its_line
     );
 }
 
-/// Rows of tables, and what is wrong with each: nothing, or the column and a sentence.
+/// Table rows and their expected mistake: none, or the column and a message.
 const ROWS: [(&str, &str, &str); 13] = [
     ("drivers", "99.3,600.1,580", ""),
     ("drivers", "99.4,600.1,", ""),
@@ -166,7 +166,7 @@ fn every_profile_says_where_anybody_can_see_that_it_is_so() {
         let unknown = overhead.figure == "not known";
         assert_eq!(overhead.certainty == Certainty::Unverified, unknown, "{}", profiler.id);
     }
-    // What a program asks for is seen in its own package, or read in its public source with commit and path.
+    // A program's request is observed in its own package, or read in its public source with commit and path.
     let seen = known
         .consumers
         .iter()
@@ -300,7 +300,7 @@ fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     dir
 }
 
-/// What is said of a folder, which is called DIR in it.
+/// The messages about a folder, which they call DIR.
 fn said(dir: &Path, read: impl Fn(&mut UserFolders)) -> Vec<String> {
     let mut folders = UserFolders::default();
     read(&mut folders);
@@ -365,7 +365,7 @@ fn profiles_lie_in_folders_by_kind() {
         said(dir.path(), |folders| folders.add_profiles(&rules)),
         ["DIR/phases:1:1: it has none of the folders consumers, cupti, libraries, phases, profilers"]
     );
-    // A mistyped folder of rules would never find anything.
+    // A mistyped rules folder would silently find nothing.
     let none = dir.path().join("none");
     fs::create_dir(&none).unwrap();
     fs::write(none.join("mine.txt"), "x").unwrap();
@@ -523,7 +523,7 @@ fn a_bad_pattern_is_told_at_its_place_and_nothing_follows_from_it() {
     let found = mistakes(vec![dead_weight(rows), phase.clone()]);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with("mine/dead-weight.yaml:7:7: "), "{found:?}");
-    // A row that cannot be read has a name that a phase may use.
+    // An unreadable row has a name that a phase may use.
     let found = mistakes(vec![dead_weight("- {kind: zz, what: x, files: []}\n"), phase]);
     assert_eq!(found, ["mine/dead-weight.yaml:1:23: the key \"weight\" is missing"]);
 }

@@ -1,4 +1,4 @@
-//! The user's folders of rules and profiles.
+//! Reads the user's folders of rules and profiles.
 #![expect(clippy::disallowed_methods, reason = "the command line names paths of the host")]
 
 use std::fs::{self, File};
@@ -10,12 +10,12 @@ use super::mistake::{FileMistake, TextMistake, TextPosition, unknown_name};
 use super::tables::{TABLE_FILES, TOP_FILES};
 use image_linkage::escape;
 
-/// The bytes of one file. The largest of the program has 4 kB.
+/// The maximum bytes of one file. The largest built-in file has 4 kB.
 const FILE_BYTES: u64 = 1 << 20;
-/// The files of one folder.
+/// The maximum number of files in one folder.
 const FILES: usize = 1000;
 
-/// The folders of `--profiles` and what their files describe.
+/// The folders of `--profiles`, and the kinds of their files.
 const PROFILES: [(&str, DataKind); 5] = [
     ("consumers", DataKind::Consumer),
     ("cupti", DataKind::Table),
@@ -24,17 +24,17 @@ const PROFILES: [(&str, DataKind); 5] = [
     ("profilers", DataKind::Profiler),
 ];
 
-/// The files of folders, and what is wrong with files that could not be read.
+/// The files of folders, and the mistakes in unreadable files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct UserFolders {
     /// The files that were read.
     pub files: Vec<DataFile>,
-    /// What could not be.
+    /// The errors for the other files.
     pub mistakes: Vec<FileMistake>,
 }
 
 impl UserFolders {
-    /// Reads a folder of rules. What does not end in `.yaml` is passed over, but not a folder without any that does.
+    /// Reads a rules folder. Files without `.yaml` are ignored, but a folder without any rule is a mistake.
     pub fn add_rules(&mut self, folder: &Path) {
         let before = self.files.len() + self.mistakes.len();
         self.files_of(folder, DataKind::Rule);
@@ -43,7 +43,7 @@ impl UserFolders {
         }
     }
 
-    /// Reads a folder of profiles: `advice.yaml`, and its folders by the kind of what they describe.
+    /// Reads a profiles folder: `advice.yaml`, and one subfolder per kind.
     pub fn add_profiles(&mut self, folder: &Path) {
         let names = match list_user_folder(folder) {
             Ok(names) => names,
@@ -57,7 +57,7 @@ impl UserFolders {
                 self.add_file(&path, DataKind::Table, name.trim_end_matches(".yaml"));
                 continue;
             }
-            // A README beside the folders is no mistake.
+            // A README next to the folders is allowed.
             if !path.is_dir() {
                 continue;
             }
@@ -72,7 +72,7 @@ impl UserFolders {
                 None => self.cannot(&path, &unknown_name("kind of profile", &name, &known)),
             }
         }
-        // A mistyped folder would else be one that adds nothing, and nobody would know.
+        // Otherwise a mistyped folder would silently add nothing.
         if !found {
             let what = format!("it has none of the folders {}", known.join(", "));
             self.cannot(folder, &what);
@@ -87,14 +87,14 @@ impl UserFolders {
             match extension {
                 "yaml" if is_id(id) => self.add_file(&path, kind, id),
                 "yaml" => self.cannot(&path, "its name is its id: lower-case letters, digits and hyphens"),
-                // Passed over without a word, it would be a rule that never finds anything.
+                // If ignored silently, this rule would never find anything.
                 "yml" => self.cannot(&path, "its name has to end in .yaml"),
                 _ => {}
             }
         }
     }
 
-    /// The tables of a folder: each has the name of the one to which it adds.
+    /// The tables of a folder; each has the name of the table that it extends.
     fn tables_of(&mut self, folder: &Path) {
         for (name, path) in self.names_in(folder) {
             match name.rsplit_once('.') {
@@ -134,32 +134,32 @@ impl UserFolders {
     }
 }
 
-/// What a folder holds, by name; names that begin with a dot are an editor's or a version control's.
+/// Lists a folder by name, without names that start with a dot, which belong to editors and version control.
 ///
-/// Errors: What the host says, more than [`FILES`], or a link that leads out of the folder.
+/// Errors: An I/O error, more than [`FILES`] entries, or a link that leads out of the folder.
 fn list_user_folder(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut names = Vec::new();
     let inside = fs::canonicalize(folder)?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        // The name of a file may hold what a terminal would obey, and mistakes print it.
+        // A file name may contain terminal control sequences, and messages print it.
         let name = escape::escape_bytes(entry.file_name().as_encoded_bytes());
         if !name.starts_with('.') {
-            // Who may change the folder must not see in a mistake what a file elsewhere begins with. A link within it is
-            // how Kubernetes mounts one.
+            // Error messages quote file content, so a link must not expose files elsewhere to whoever controls the
+            // folder. Links within it are allowed, because Kubernetes mounts folders that way.
             if !fs::canonicalize(entry.path()).is_ok_and(|target| target.starts_with(&inside)) {
                 let what = format!("{name} is a link that leads out of the folder");
                 return Err(io::Error::other(what));
             }
             names.push((name, entry.path()));
         }
-        // Counted while it is read: a folder that was named by mistake may have millions.
+        // Checked while reading, because a folder named by mistake may have millions of entries.
         if names.len() > FILES {
             let what = format!("more than {FILES} files");
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
         }
     }
-    // read_dir has the order of the file system, which differs from host to host.
+    // read_dir returns file system order, which differs between hosts.
     names.sort();
     Ok(names)
 }
@@ -171,16 +171,16 @@ fn is_id(text: &str) -> bool {
 
 /// The text of a regular file of at most [`FILE_BYTES`].
 ///
-/// Errors: It cannot be read, is too large, or is not UTF-8.
+/// Errors: The file cannot be read, is too large, or is not UTF-8.
 pub fn read_text_file(path: &Path) -> Result<String, TextMistake> {
     let read = || {
-        // Opening a pipe would wait for its other end.
+        // Opening a pipe would block until its other end is opened.
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
         let mut bytes = Vec::new();
         File::open(path)?
-            // One byte above the limit tells a file that just fits from one that is too large.
+            // One byte above the limit distinguishes a file that just fits from a larger one.
             .take(FILE_BYTES + 1)
             .read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -190,7 +190,7 @@ pub fn read_text_file(path: &Path) -> Result<String, TextMistake> {
         let what = format!("it is larger than the limit of {FILE_BYTES} bytes");
         return Err(TextMistake::at_start(what));
     }
-    // Editors of Windows begin a file with a byte-order mark, which is no part of its text (Unicode 2.6).
+    // Windows editors add a byte-order mark, which is not part of the text (Unicode 2.6).
     if bytes.starts_with(b"\xef\xbb\xbf") {
         bytes.drain(..3);
     }

@@ -1,4 +1,4 @@
-//! The wheels that Python's package index has (`profiles/cupti/wheels.csv`): what a Dockerfile pins has to be there.
+//! The wheels in the Python package index (`profiles/cupti/wheels.csv`). A Dockerfile must only pin existing ones.
 
 use std::collections::BTreeSet;
 
@@ -6,30 +6,30 @@ use super::csv_table::{FieldMistake, RowFields};
 use super::library_release::{LibraryRelease, version_numbers};
 use super::release_table::ReleaseTable;
 
-/// A wheel of the index.
+/// A wheel in the index.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListedWheel {
-    /// The name of its distribution, in normal form.
+    /// The normalized name of its distribution.
     pub package: String,
-    /// The version that pip takes.
+    /// The version for pip.
     pub version: String,
-    /// The processor, as in `x86_64`.
+    /// The processor, such as `x86_64`.
     pub arch: String,
-    /// The SHA-256 of the wheel in hexadecimal, as the index says it.
+    /// The wheel's SHA-256 in hexadecimal, from the index.
     pub sha256: String,
 }
 
 /// The wheels of CUPTI.
 #[derive(Debug, Clone, Default)]
 pub struct WheelTable {
-    /// All of them, of all packages and processors.
+    /// The wheels of all packages and processors.
     pub wheels: BTreeSet<ListedWheel>,
 }
 
 impl ListedWheel {
     /// Reads a row of the table.
     ///
-    /// Errors: What is wrong with a field.
+    /// Errors: A mistake in a field.
     pub(super) fn read(row: [&str; 4]) -> Result<Self, FieldMistake> {
         let row = RowFields(row);
         Ok(Self {
@@ -42,7 +42,7 @@ impl ListedWheel {
 }
 
 impl WheelTable {
-    /// The version of `package` that pip is asked for to have a release on a processor; `None` where the index has none.
+    /// The version of `package` to request from pip for a release on a processor; `None` if the index has none.
     pub fn version_of(
         &self,
         package: &str,
@@ -51,7 +51,7 @@ impl WheelTable {
         releases: &ReleaseTable,
     ) -> Option<String> {
         let of_package = || self.wheels.iter().filter(|wheel| wheel.package == package);
-        // A package of the user's is in no list: pip will see.
+        // A user's package is not in the list, so leave the check to pip.
         if of_package().next().is_none() {
             return Some(release.wheel());
         }
@@ -61,8 +61,8 @@ impl WheelTable {
                 .map(|wheel| &wheel.version)
         };
         if let Some(exact) = &release.exact {
-            // A version that is known from nowhere was pinned by something that pip installed, and may be newer than
-            // the list; one that only a distribution has is known by its files.
+            // An unknown exact version comes from a pin in the image, so pip installed it and the list may be outdated.
+            // A version that only a distribution ships is known by its files.
             let mut files = releases.by_hash.values();
             let is_known = files.any(|file| file.versions.contains(exact));
             if here().any(|version| version == exact) || !is_known {
@@ -99,12 +99,12 @@ mod tests {
         assert_eq!(twelve((12, 4), Some("12.4.99"), "x86_64").as_deref(), Some("12.4.99"));
         assert_eq!(twelve((12, 4), None, "x86_64").as_deref(), Some("12.4.127"));
         assert_eq!(twelve((12, 7), None, "x86_64"), None);
-        // Ubuntu's 11.5.114 and Debian's 11.2 were never wheels, nor was 12.1 one for Arm.
+        // Ubuntu's 11.5.114 and Debian's 11.2 were never wheels, nor was 12.1 for Arm.
         let eleven = |cuda, exact| version("nvidia-cuda-cupti-cu11", cuda, exact, "x86_64");
         assert_eq!(eleven((11, 5), Some("11.5.114")), None);
         assert_eq!(eleven((11, 6), None), None);
         assert_eq!(twelve((12, 1), Some("12.1.105"), "aarch64"), None);
-        // What an image pins and the list does not know is newer than the list.
+        // A version that an image pins but the list lacks is newer than the list.
         assert_eq!(twelve((12, 9), Some("12.9.999"), "x86_64").as_deref(), Some("12.9.999"));
         assert_eq!(version("x-cuda", (12, 4), None, "x86_64").as_deref(), Some("12.4.*"));
     }

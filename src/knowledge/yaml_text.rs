@@ -1,7 +1,7 @@
-//! YAML that people write: rules, profiles, the config. A text is read into a type, or it is its first mistake.
+//! Parses YAML written by users: rules, profiles, the config. The result is a value or the first mistake.
 //!
-//! A type cannot say which names of other files there are. Its reader checks them afterwards and asks
-//! [`YamlText::mistake`] for the place.
+//! Types cannot check references to other files. Readers check them afterwards and ask [`YamlText::mistake`] for the
+//! position.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use serde_saphyr::{Error, Location, Options, Spanned, UserMessageFormatter};
 
 use super::mistake::{TextMistake, TextPosition, unknown_name};
 
-/// The levels that a document may have, at most. The deepest of ours has six. Each level takes 32 kB of stack in a
-/// program that is not optimised, and a thread has 2 MB.
+/// The maximum nesting of a document. The deepest built-in one has six levels. In debug builds each level takes 32 kB
+/// of stack, and a thread has 2 MB.
 const NESTING: usize = 24;
 
-/// The letters of a wrong value that are shown.
+/// The maximum letters of a wrong value in a message.
 const SHOWN: usize = 60;
 
 /// The text of one document.
@@ -24,10 +24,10 @@ const SHOWN: usize = 60;
 pub struct YamlText<'t>(pub &'t str);
 
 impl YamlText<'_> {
-    /// Reads the document as a `T`.
+    /// Parses the document as a `T`.
     ///
-    /// Errors: The first mistake: the text stops being YAML, is nested or repeated too much, or has a key or a value
-    /// that `T` does not take.
+    /// Errors: The first mistake: invalid YAML, too much nesting or repetition, or a key or value that `T` does not
+    /// accept.
     pub fn read<T: DeserializeOwned>(self) -> Result<T, TextMistake> {
         serde_saphyr::from_str_with_options(self.0, options()).map_err(|error| TextMistake {
             place: error.location().map_or(TextPosition::START, position),
@@ -35,8 +35,8 @@ impl YamlText<'_> {
         })
     }
 
-    /// A mistake at the value that `path` leads to: keys of maps, numbers of list items. A path that ends early has the
-    /// place of the last value on it.
+    /// A mistake at the value that `path` leads to: map keys and list indexes. If the path ends early, the position is
+    /// that of the last value on it.
     pub fn mistake(self, path: &[&str], what: String) -> TextMistake {
         let place = (0..=path.len()).rev().find_map(|length| {
             let path = path.get(..length)?;
@@ -46,16 +46,16 @@ impl YamlText<'_> {
         TextMistake { place, what }
     }
 
-    /// A mistake at the key with which `path` ends.
+    /// A mistake at the last key of `path`.
     pub fn mistake_in_key(self, path: &[&str], what: String) -> TextMistake {
         let place = self.find(PlaceSeed { path, of_key: true });
         let place = place.unwrap_or(TextPosition::START);
         TextMistake { place, what }
     }
 
-    /// Checks the list at `path`, or the lone name there. Where nothing is known, every name may be one.
+    /// Checks the list, or the single name, at `path`. If `known` is empty, every name is valid.
     ///
-    /// Errors: The first name of a `kind` of which there is none.
+    /// Errors: The first unknown name of a `kind`.
     pub fn check_names(self, path: &[&str], names: &[String], kind: &str, known: &[&str]) -> Result<(), TextMistake> {
         let mut numbered = names.iter().enumerate();
         let strange = numbered.find(|(_, name)| !known.is_empty() && !known.contains(&name.as_str()));
@@ -72,7 +72,7 @@ impl YamlText<'_> {
         found.ok().flatten().map(position)
     }
 
-    /// What is wrong, without the place, in YAML's words: the parser's own are for those who call it.
+    /// The message without the position, in YAML terms; the parser's own message is for developers.
     fn words(self, error: &Error) -> String {
         let word = error.location().and_then(|place| self.word_at(place));
         let found = || word.map_or_else(String::new, |word| format!(", found {word}"));
@@ -109,7 +109,7 @@ impl YamlText<'_> {
         escape_bytes(words.as_bytes())
     }
 
-    /// The word that stands at a place; nothing of a list or a map.
+    /// The word at a position; `None` for a list or map.
     fn word_at(self, place: Location) -> Option<String> {
         let (from, bytes) = (place.span().byte_offset()?, place.span().byte_len()?);
         let end = usize::try_from(from.checked_add(bytes)?).ok()?;
@@ -121,11 +121,11 @@ impl YamlText<'_> {
 
 fn options() -> Options {
     let budget = serde_saphyr::budget! { max_depth: NESTING };
-    // The caller says where; a snippet would print lines of a file to which a hostile link may have led.
+    // The caller reports the position. A snippet would leak lines of a file that a hostile link leads to.
     serde_saphyr::options! { with_snippet: false, budget: budget }
 }
 
-/// A place as serde-saphyr has it.
+/// A position from serde-saphyr.
 pub fn position(location: Location) -> TextPosition {
     let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     TextPosition {
@@ -134,7 +134,7 @@ pub fn position(location: Location) -> TextPosition {
     }
 }
 
-/// The words of the parser for users, which end in the place in some cases and not in others.
+/// The parser's user message, without the position that some messages end in.
 fn without_place(error: &Error) -> String {
     let words = error.render_with_formatter(&UserMessageFormatter);
     let without = error.location().and_then(|place| {
@@ -144,7 +144,7 @@ fn without_place(error: &Error) -> String {
     without.unwrap_or(words)
 }
 
-/// Goes through a document along a path of keys and numbers, to the place of the value or of the last key.
+/// Follows a path of keys and indexes through a document, to the position of the value or last key.
 #[derive(Clone, Copy)]
 struct PlaceSeed<'p> {
     path: &'p [&'p str],
@@ -157,7 +157,7 @@ impl<'de> DeserializeSeed<'de> for PlaceSeed<'_> {
     fn deserialize<D: Deserializer<'de>>(self, yaml: D) -> Result<Self::Value, D::Error> {
         if self.path.is_empty() {
             let node: Spanned<IgnoredAny> = serde::Deserialize::deserialize(yaml)?;
-            // Where an alias stands, not the anchor that it repeats: there the reader has to change something.
+            // The position of an alias, not of its anchor, because the user must edit the former.
             return Ok(Some(node.referenced));
         }
         yaml.deserialize_any(self)

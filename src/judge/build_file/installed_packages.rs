@@ -1,4 +1,4 @@
-//! Which packages a command installs.
+//! Recognizes the packages that a command installs.
 
 use super::shell_commands::ShellWord;
 use crate::knowledge::Knowledge;
@@ -13,21 +13,21 @@ pub(super) struct NamedPackage<'w> {
     pub word: &'w ShellWord,
 }
 
-/// What a command does, as far as it bears on packages.
+/// The effect of a command on packages.
 pub(super) enum CommandEffect<'w> {
     Installs {
         packages: Vec<NamedPackage<'w>>,
-        /// Whether more comes in that the file does not name.
+        /// Whether it also installs packages that the file does not name.
         more: bool,
     },
-    /// It does what the file does not show: a script, an archive.
+    /// The file does not show its effect: it runs a script or unpacks an archive.
     Unknown,
     Nothing,
 }
 
 /// Reads a simple command.
 pub(super) fn read_command<'w>(words: &'w [ShellWord], known: &Knowledge) -> CommandEffect<'w> {
-    // What stands before a program and starts it all the same.
+    // Prefixes that still start the following program.
     let is_before = |word: &&ShellWord| {
         matches!(
             &*word.text,
@@ -40,7 +40,7 @@ pub(super) fn read_command<'w>(words: &'w [ShellWord], known: &Knowledge) -> Com
     };
     let name = program.text.rsplit('/').next().unwrap_or_default();
     let arguments = match (name, arguments) {
-        // `python -m pip install` and `uv pip install` are pip's own words.
+        // `python -m pip install` and `uv pip install` have pip's own syntax.
         (name, [flag, pip, rest @ ..]) if name.starts_with("python") && flag.text == "-m" && pip.text == "pip" => {
             return installs(PackageManager::Pip, rest);
         }
@@ -60,13 +60,13 @@ pub(super) fn read_command<'w>(words: &'w [ShellWord], known: &Knowledge) -> Com
     }
 }
 
-/// Whether a command runs what the file does not show, or puts what was downloaded into its place.
+/// Whether a command has hidden effects: it runs an own script, or installs something downloaded.
 fn is_hidden(program: &ShellWord, arguments: &[&ShellWord], known: &Knowledge) -> bool {
     let is_own = program.text.contains('/') && !program.text.starts_with("/usr/");
     is_own || (program.text != "echo" && arguments.iter().any(|word| speaks_of_library(&word.text, known)))
 }
 
-/// Whether a word may name the library, or the toolkit that holds it.
+/// Whether a word may mention the library, or the toolkit that contains it.
 pub(super) fn speaks_of_library(word: &str, known: &Knowledge) -> bool {
     let word = word.to_lowercase();
     word.contains(&known.library.package_word) || word.contains(&known.tables.packages.toolkit.installer)

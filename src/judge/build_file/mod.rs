@@ -1,8 +1,8 @@
-//! What is known to go wrong of a Dockerfile before it is built: steps that bring no libcupti, the wrong one, or one that no
-//! search path leads to.
+//! Finds problems in a Dockerfile before it is built: steps that install no libcupti, the wrong one, or one off the
+//! search path.
 //!
-//! Only the stages that lead to the image are judged, and only what the file says by itself: a script, a context and an image
-//! of one's own may bring anything, and nothing is claimed of them.
+//! Only the stages that lead to the image are judged, and only by the file itself. A script, a build context or a
+//! private image may contain anything, so there are no findings about them.
 
 mod installed_packages;
 mod shell_commands;
@@ -20,58 +20,58 @@ use crate::facts::Gap;
 use crate::judge::rule::{self, Finding};
 use crate::knowledge::Knowledge;
 
-/// The ONBUILD instructions of a file, at most.
+/// The maximum number of ONBUILD instructions in a file.
 const TRIGGERS: usize = 100;
 
-/// The stages of a file, at most.
+/// The maximum number of stages in a file.
 const STAGES: usize = 1000;
 
-/// What was found in a Dockerfile.
+/// The result for a Dockerfile.
 pub struct BuildFileReport {
-    /// The library that the steps are judged for, as people call it.
+    /// The display name of the library that the steps are judged for.
     pub library_name: String,
-    /// The name of its file without `.so`.
+    /// The library's file name without `.so`.
     pub library_file: String,
     /// The findings, by line.
     pub findings: Vec<StepFinding>,
-    /// The stages that lead to the image, the first first.
+    /// The stages that lead to the image, first to last.
     pub stages: Vec<StageSummary>,
-    /// What nobody could follow.
+    /// The parts that could not be followed.
     pub gaps: Vec<Gap>,
 }
 
 /// A finding on one instruction.
 pub struct StepFinding {
-    /// What the rule says.
+    /// The rule's finding.
     pub finding: Finding,
-    /// The first and the last line of the instruction, counted from 1.
+    /// The first and last line of the instruction, counted from 1.
     pub lines: (usize, usize),
-    /// The instruction as it is written.
+    /// The instruction as written.
     pub instruction: String,
-    /// What to write in its place.
+    /// A replacement for the instruction.
     pub replacement: Option<String>,
 }
 
-/// A stage and what is known of it.
+/// The summary of a stage.
 pub struct StageSummary {
     /// Its name, or its number.
     pub name: String,
-    /// What it begins from.
+    /// Its base image or stage.
     pub base: String,
     /// Its version of CUDA.
     pub cuda: Option<String>,
-    /// What is known of the library in it, in words.
+    /// Whether the library is in it, as text.
     pub presence: &'static str,
 }
 
-/// The images that the stages of the Dockerfile in `text` begin from, each once and in their order; `$` is left in those
-/// that hang on a variable which the file gives no value.
+/// The base images of the stages in the Dockerfile `text`, without duplicates, in file order. A name that depends on a
+/// variable without a value keeps its `$`.
 ///
 /// Errors: As [`check_build_file`].
 pub fn list_base_images(text: &str) -> Result<Vec<String>, String> {
     let mut bases: Vec<String> = Vec::new();
     for stage in read_stages(&parse_build_file(text)?) {
-        // The one name that is of no image (Dockerfile reference, "FROM scratch").
+        // `scratch` is the only name without an image (Dockerfile reference, "FROM scratch").
         if stage.parent.is_none() && stage.base != "scratch" && !bases.contains(&stage.base) {
             bases.push(stage.base);
         }
@@ -79,23 +79,23 @@ pub fn list_base_images(text: &str) -> Result<Vec<String>, String> {
     Ok(bases)
 }
 
-/// The Dockerfile in `text`, within the limits.
+/// Parses the Dockerfile `text` within the limits.
 fn parse_build_file(text: &str) -> Result<Dockerfile<'_>, String> {
-    // The parser goes into each of them; a builder takes none within another.
+    // The parser recurses into each of them, although a builder rejects nested ones.
     let triggers = text.to_lowercase().matches("onbuild").count();
     if triggers > TRIGGERS {
         return Err(format!("it has more than {TRIGGERS} ONBUILD instructions"));
     }
     let file: Dockerfile<'_> = parse_dockerfile::parse(text).map_err(|error| without_quoted(&error.to_string()))?;
-    // Each may begin from any earlier one.
+    // Each stage may start from any earlier one.
     if file.stages().len() > STAGES {
         return Err(format!("it has more than {STAGES} stages"));
     }
     Ok(file)
 }
 
-/// What is wrong with a file without the word that is wrong: where it is a link, which a pull request may bring, that would be
-/// the first of a file that nobody meant to show. The line and the column say which it is.
+/// The error text without the offending token. If a pull request makes the Dockerfile a link, the token would leak a
+/// word of the linked file. The line and column still locate the error.
 fn without_quoted(said: &str) -> String {
     let parts = said.split_once(" '").zip(said.rsplit_once('\''));
     parts.map_or_else(
@@ -104,9 +104,9 @@ fn without_quoted(said: &str) -> String {
     )
 }
 
-/// Judges the Dockerfile in `text`, by its last stage or the one of the name `target`, for these phases.
+/// Judges the Dockerfile `text` for these phases, by its last stage or by the stage `target`.
 ///
-/// Errors: What is wrong with the file, with its line, or that there is no such stage.
+/// Errors: A message with the line of a syntax error, or that the stage does not exist.
 pub fn check_build_file(
     text: &str,
     target: Option<&str>,
@@ -164,7 +164,7 @@ pub fn check_build_file(
     })
 }
 
-/// The stages that one is made of, from the first to itself.
+/// The stages that a stage is built on, from the first to itself.
 fn stage_chain(stages: &[BuildStage], last: usize) -> Vec<usize> {
     let mut chain = vec![last];
     let mut seen = BTreeSet::from([last]);
@@ -177,7 +177,7 @@ fn stage_chain(stages: &[BuildStage], last: usize) -> Vec<usize> {
     chain
 }
 
-/// The first and the last line of a part of a text whose lines end at these bytes.
+/// The first and last line of a span; `line_ends` are byte offsets.
 fn lines_of(text: &str, line_ends: &[usize], span: &Range<usize>) -> (usize, usize) {
     let line = |place: usize| 1 + line_ends.partition_point(|end| *end < place);
     let written = text.get(span.clone()).unwrap_or_default();

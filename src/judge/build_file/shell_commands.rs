@@ -1,16 +1,16 @@
-//! The commands of a RUN instruction, word by word, as far as they can be read without running them.
+//! Splits a RUN instruction into commands and words, as far as possible without running it.
 
 use std::ops::Range;
 
-/// A word without its quotes, and where it stands in the Dockerfile.
+/// A word without its quotes, and its position in the Dockerfile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ShellWord {
     pub text: String,
     pub span: Range<usize>,
 }
 
-/// The simple commands of a script that begins at the byte `start`, in a file whose lines go on behind `escape`. What a loop
-/// or a function makes of words is not followed: a word with a variable stays as it is.
+/// Splits a script into simple commands. It begins at byte `start` of a file with the line continuation character
+/// `escape`. Loops and functions are not evaluated; a word with a variable stays as it is.
 pub(super) fn split_commands(script: &str, start: usize, escape: char) -> Vec<Vec<ShellWord>> {
     let mut reader = CommandReader {
         commands: vec![Vec::new()],
@@ -18,14 +18,14 @@ pub(super) fn split_commands(script: &str, start: usize, escape: char) -> Vec<Ve
     };
     let mut quote = None;
     let mut letters = script.char_indices().peekable();
-    // Whether nothing but space stands before on a line that goes on with the one above.
+    // Whether only whitespace has been seen so far on a continuation line.
     let mut is_continued = false;
     while let Some((at, letter)) = letters.next() {
         let place = start + at;
         let begins_line = is_continued;
         is_continued &= letter.is_whitespace();
         match (quote, letter) {
-            // The end of the line is escaped: the instruction goes on.
+            // An escaped line end continues the instruction.
             (_, sign) if sign == escape && ends_line(script.get(at + 1..).unwrap_or_default()) => {
                 while letters.next().is_some_and(|(_, letter)| letter != '\n') {}
                 reader.end_word(place);
@@ -43,7 +43,7 @@ pub(super) fn split_commands(script: &str, start: usize, escape: char) -> Vec<Ve
             }
             (None, '#') if reader.word.is_none() => {
                 while letters.next_if(|(_, letter)| *letter != '\n').is_some() {}
-                // A builder takes such a line out of the instruction before a shell sees it.
+                // A builder removes such a comment line before a shell sees it.
                 is_continued = begins_line && letters.next().is_some();
             }
             (None, ';' | '&' | '|' | '(' | ')' | '\n') => reader.end_command(place),
@@ -56,8 +56,8 @@ pub(super) fn split_commands(script: &str, start: usize, escape: char) -> Vec<Ve
     reader.commands
 }
 
-/// Whether nothing but blanks stands before the end of the line, which on Windows has two signs (Dockerfile reference,
-/// "escape"; the parser of `moby/buildkit` takes blanks behind the sign).
+/// Whether only blanks precede the end of the line, which may be CRLF. See the Dockerfile reference, "escape"; the
+/// parser of `moby/buildkit` also accepts blanks after the character.
 fn ends_line(rest: &str) -> bool {
     let rest = rest.trim_start_matches([' ', '\t']);
     rest.is_empty() || rest.starts_with('\n') || rest.starts_with("\r\n")

@@ -1,4 +1,4 @@
-//! What is known of libcupti after each step of a stage, and which steps go wrong.
+//! Tracks the state of libcupti after each step of a stage, and finds problematic steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,21 +10,21 @@ use crate::judge::rule::{BuildStepFacts, RuleSubject};
 use crate::knowledge::packages::{BaseImage, InstalledPackage, NvidiaRepository, PackageManager, StepYield};
 use crate::knowledge::{Knowledge, fill_version};
 
-/// What a fix names where no package of the same manager is known for the CUDA of the base.
+/// The text of a fix if no package of the same manager is known for the base image's CUDA.
 const PACKAGE_OF_ITS_CUDA: &str =
     "the libcupti package for the CUDA of the base image; cupti-audit advise --cuda X.Y names it";
 
-/// The folders that ld.so searches without a cache (ld.so(8)), also for a processor.
+/// The folders that ld.so searches without a cache (ld.so(8)), including those for one architecture.
 const DEFAULT_FOLDERS: [&str; 4] = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"];
 
-/// What is known of libcupti in a stage.
+/// The presence of libcupti in a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CuptiPresence {
     Absent,
-    /// In a wheel or a conda package.
+    /// Inside a wheel or a conda package.
     Wheel,
     Library,
-    /// The image that it begins from, or a script, may bring it.
+    /// The base image, or a script, may contain it.
     Unknown,
 }
 
@@ -44,17 +44,17 @@ impl CuptiPresence {
 pub(super) struct StageState {
     pub presence: CuptiPresence,
     pub cuda: Option<CudaVersion>,
-    /// `ID` and `VERSION_ID` of its distribution, where the name of the base says them.
+    /// `ID` and `VERSION_ID` of its distribution, if the base image's name shows them.
     system: Option<(String, String)>,
-    /// The folders of `LD_LIBRARY_PATH`; `None` where the base may set any.
+    /// The folders of `LD_LIBRARY_PATH`; `None` if the base image may set any.
     library_path: Option<BTreeSet<String>>,
 }
 
-/// A step that goes wrong, whatever comes of the rest.
+/// A problem with a step, independent of the other steps.
 pub(super) struct StepProblem {
     pub span: Range<usize>,
     facts: BuildStepFacts,
-    /// A part of the instruction and what stands in its place, or behind the whole.
+    /// The edit that fixes the instruction: replace a part, or append.
     edit: Option<StepEdit>,
 }
 
@@ -64,19 +64,19 @@ enum StepEdit {
 }
 
 impl StepProblem {
-    /// The step as a subject of rules, in a build that comes to `end`.
+    /// The step as a rule subject, for a build that ends in state `end`.
     pub(super) fn subject(&self, end: &StageState, is_concerned: bool) -> RuleSubject {
         let is_brought = matches!(end.presence, CuptiPresence::Library | CuptiPresence::Wheel);
         let is_open = end.presence == CuptiPresence::Unknown;
         RuleSubject::of_build_step(&self.facts, is_brought, is_open, is_concerned)
     }
 
-    /// Whether a later stage, which begins from this one, leads to the folder of the library.
+    /// Whether a later stage based on this one adds the library's folder to the search path.
     pub(super) fn is_mended_by<'s>(&self, later: impl Iterator<Item = &'s BuildStep>) -> bool {
         self.facts.brings == "off-path" && is_searched(&self.facts.folder, Some(&BTreeSet::new()), later)
     }
 
-    /// The instruction as it would be right.
+    /// The corrected instruction.
     pub(super) fn replacement(&self, text: &str) -> Option<String> {
         let written = text.get(self.span.clone())?;
         match self.edit.as_ref()? {
@@ -90,7 +90,7 @@ impl StepProblem {
     }
 }
 
-/// The stages of a file, each followed once.
+/// Walks the stages of a file, each once.
 pub(super) struct StageWalk<'a> {
     stages: &'a [BuildStage],
     knowledge: &'a Knowledge,
@@ -106,7 +106,7 @@ impl<'a> StageWalk<'a> {
             states: BTreeMap::new(),
             problems: BTreeMap::new(),
         };
-        // A stage names earlier ones alone, so that their states are there by then.
+        // A stage refers only to earlier ones, so their states are known by then.
         for (number, stage) in stages.iter().enumerate() {
             let state = walk.follow(number, stage);
             walk.states.insert(number, state);
@@ -157,7 +157,7 @@ impl<'a> StageWalk<'a> {
         now
     }
 
-    /// What an image holds that a stage begins from.
+    /// The state of a base image.
     fn state_of_image(&self, reference: &str) -> StageState {
         let reference = reference.split('@').next().unwrap_or_default();
         let (name, tag) = match reference.rsplit_once(':') {
@@ -166,7 +166,7 @@ impl<'a> StageWalk<'a> {
         };
         let is_it = |image: &&BaseImage| {
             let end = name.strip_suffix(image.name.as_str());
-            // `docker.io/library/ubuntu` is ubuntu, and `myubuntu` is not.
+            // `docker.io/library/ubuntu` is ubuntu, but `myubuntu` is not.
             end.is_some_and(|end| end.is_empty() || end.ends_with('/')) && tag.contains(&image.tag)
         };
         let known = self.knowledge.tables.packages.images.iter().find(is_it);
@@ -190,7 +190,7 @@ impl<'a> StageWalk<'a> {
         }
     }
 
-    /// The distribution of an image, by the end of the tag of NVIDIA's, or by its own name.
+    /// The distribution of an image, by the tag suffix of NVIDIA's images or by its own name.
     fn system_of(&self, name: &str, tag: &str) -> Option<(String, String)> {
         let packages = &self.knowledge.tables.packages;
         let is_nvidia = |of: &&NvidiaRepository| of.devel.as_ref().is_some_and(|end| tag.ends_with(end.as_str()));
@@ -235,7 +235,7 @@ impl<'a> StageWalk<'a> {
                 .map(|own| parse_cuda_version(&own.cuda))
         };
         let (brings, release, is_whole) = match self.known_package(named) {
-            // The name of a wheel has the major version alone.
+            // A wheel's name contains only the major version.
             Some((package, None)) if package.own => {
                 let system = state.system.as_ref();
                 let own = system.and_then(|(id, version)| self.knowledge.tables.packages.distro_package(id, version));
@@ -283,7 +283,7 @@ impl<'a> StageWalk<'a> {
         }
     }
 
-    /// The package of the same manager that brings the library for this CUDA; `None` where none is known.
+    /// The package of the same manager that contains the library for this CUDA; `None` if none is known.
     fn right_package(&self, manager: PackageManager, cuda: Option<CudaVersion>) -> Option<String> {
         let library = self.knowledge.library;
         match manager {
@@ -304,7 +304,7 @@ impl<'a> StageWalk<'a> {
         copy: &CopyAction,
         later: &[BuildStep],
     ) -> Option<(BuildStepFacts, Option<StepEdit>)> {
-        // What the context holds the file does not say.
+        // The file does not show the content of the build context.
         let Some(from) = &copy.from else {
             if copy.sources.iter().any(|path| speaks_of_library(path, self.knowledge)) {
                 state.may_gain();
@@ -333,13 +333,13 @@ impl<'a> StageWalk<'a> {
         let is_in_source = matches!(source.presence, CuptiPresence::Library);
         match part {
             CopiedPart::Other => {
-                // Such as a virtual environment, or a root file system.
+                // For example a virtual environment, or a root file system.
                 if source.presence == CuptiPresence::Wheel || source.presence == CuptiPresence::Unknown {
                     state.may_gain();
                 }
                 None
             }
-            // Up to 11.2 the library lay here, as TensorFlow's own Dockerfiles of that time show.
+            // Before 11.3 the library was here, as TensorFlow's own Dockerfiles of that time show.
             CopiedPart::Headers if source.cuda < elsewhere => None,
             CopiedPart::Headers => {
                 facts.brings = "headers";
@@ -378,7 +378,7 @@ impl<'a> StageWalk<'a> {
     }
 }
 
-/// What a path of a toolkit brings of CUPTI; of several the last counts.
+/// The part of CUPTI in a toolkit path; among several the largest counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum CopiedPart {
     Other,
@@ -397,7 +397,7 @@ impl CopiedPart {
         let is_header = name.strip_suffix(".h").is_some_and(|stem| stem.starts_with(header));
         match () {
             () if name.starts_with(known.library.file_stem()) => Self::Library,
-            // The library may lie there as a link, or since a runfile.
+            // The library may be here as a link, or from a runfile.
             () if path.contains(&format!("{}/lib", toolkit.extras)) => Self::Other,
             () if path.contains(&toolkit.extras) || is_header => Self::Headers,
             () if is_toolkit(&path) && matches!(name, "lib64" | "lib") => Self::Library,
@@ -439,17 +439,17 @@ impl StageState {
     }
 }
 
-/// The folder that a COPY puts files into, or is itself, where it copies a folder.
+/// The folder that a COPY writes to: its target, or the parent if the target is a file.
 fn target_folder(copy: &CopyAction) -> String {
     let target = copy.target.trim_end_matches('/');
     let name = target.rsplit('/').next().unwrap_or_default();
-    // A file is copied to a name of its own.
+    // The target names a file.
     let folder = if name.contains(".so") {
         target.rsplit_once('/').map_or("/", |(folder, _)| folder)
     } else {
         target
     };
-    // The whole toolkit brings the folder of its libraries.
+    // Copying the whole toolkit includes its library folder.
     let is_whole = copy.sources.iter().any(|path| !path.contains("lib"));
     if is_whole {
         format!("{folder}/lib64")
@@ -458,8 +458,8 @@ fn target_folder(copy: &CopyAction) -> String {
     }
 }
 
-/// Whether the loader comes to a folder of the finished stage: by the folders of `LD_LIBRARY_PATH`, where they are known,
-/// or by what the later steps do.
+/// Whether the loader searches a folder of the finished stage: through a known `LD_LIBRARY_PATH`, or because of later
+/// steps.
 fn is_searched<'s>(
     folder: &str,
     path: Option<&BTreeSet<String>>,
@@ -468,7 +468,7 @@ fn is_searched<'s>(
     let is_it = |own: &str| own.trim_end_matches('/') == folder;
     let is_default = DEFAULT_FOLDERS.iter().any(|own| {
         let rest = folder.strip_prefix(own);
-        // A folder of a processor, such as x86_64-linux-gnu.
+        // An architecture folder, such as x86_64-linux-gnu.
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with("-linux-gnu"))
     });
     let leads = |step: &BuildStep| match &step.action {
@@ -476,7 +476,7 @@ fn is_searched<'s>(
             let value = variables.get("LD_LIBRARY_PATH");
             value.is_some_and(|value| value.split(':').any(is_it))
         }
-        // Which folders its configuration names only the image shows.
+        // Only the image shows which folders its configuration names.
         StepAction::Run(commands) => {
             let mut words = commands.iter().flatten();
             words.any(|word| word.text.ends_with("ldconfig") || word.text.contains("ld.so.conf"))

@@ -1,4 +1,4 @@
-//! A Dockerfile as stages: what each begins from and its steps, with the variables that it gives itself filled in.
+//! Splits a Dockerfile into stages with their bases and steps, and expands the variables that it sets itself.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,14 +15,14 @@ type Variables = BTreeMap<String, String>;
 pub(super) struct BuildStage {
     /// Its name, or its number.
     pub name: String,
-    /// The image that it begins from, by its name.
+    /// The name of its base image.
     pub base: String,
-    /// The stage that it begins from, by its number.
+    /// The number of its base stage.
     pub parent: Option<usize>,
     pub steps: Vec<BuildStep>,
 }
 
-/// An instruction that bears on the libraries of a stage, and its place in the file.
+/// An instruction that affects the libraries of a stage, and its position in the file.
 #[derive(Debug)]
 pub(super) struct BuildStep {
     pub span: Range<usize>,
@@ -38,14 +38,14 @@ pub(super) enum StepAction {
 
 #[derive(Debug)]
 pub(super) struct CopyAction {
-    /// `--from`, as it is written.
+    /// `--from`, as written.
     pub from: Option<String>,
-    /// Paths of the source.
+    /// The source paths.
     pub sources: Vec<String>,
     pub target: String,
 }
 
-/// The stages of a file, in their order.
+/// The stages of a file, in order.
 pub(super) fn read_stages(file: &Dockerfile<'_>) -> Vec<BuildStage> {
     let escape = file.parser_directives.escape.as_ref();
     let escape = escape.map_or('\\', |directive| directive.value.value);
@@ -58,7 +58,7 @@ pub(super) fn read_stages(file: &Dockerfile<'_>) -> Vec<BuildStage> {
     for stage in file.stages() {
         let base = fill_variables(&stage.from.image.value, &global);
         let parent = find_stage(&stages, &base);
-        // A variable of an ARG before the first FROM counts where a stage names it again.
+        // An ARG before the first FROM applies only in stages that declare it again.
         let mut variables = Variables::new();
         let steps = stage
             .instructions
@@ -76,7 +76,7 @@ pub(super) fn read_stages(file: &Dockerfile<'_>) -> Vec<BuildStage> {
     stages
 }
 
-/// The number of the stage of this name, which may be a number itself.
+/// The number of the stage with this name; the name may be a number.
 pub(super) fn find_stage(stages: &[BuildStage], name: &str) -> Option<usize> {
     let named = stages.iter().rposition(|stage| stage.name.eq_ignore_ascii_case(name));
     named.or_else(|| name.parse().ok().filter(|number| *number < stages.len()))
@@ -130,7 +130,7 @@ fn run_step(run: &RunInstruction<'_>, variables: &Variables, escape: char) -> Bu
         _ => (Vec::new(), run.run.span.end),
     };
     for document in &run.here_docs {
-        // A shell reads it as it is.
+        // A shell reads a here-document unchanged.
         commands.extend(split_commands(&document.value, document.span.start, '\\'));
         end = end.max(document.span.end);
     }
@@ -175,10 +175,10 @@ fn assignments(text: &str, known: &Variables, escape: char) -> Variables {
         .collect()
 }
 
-/// The bytes by which variables may make a text longer; the longest search paths of images have some hundred.
+/// How many bytes expansion may add to a text. The longest search paths of images have a few hundred.
 const GROWTH: usize = 2 << 10;
 
-/// A text with the variables that are known; those that are not stay as they are written, so that nothing is claimed of them.
+/// Expands the known variables. Unknown ones stay as written, so that nothing depends on them.
 fn fill_variables(text: &str, known: &Variables) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -194,7 +194,7 @@ fn fill_variables(text: &str, known: &Variables) -> String {
             .map_or((written, None), |(name, value)| (name, Some(value)));
         if let Some(value) = known.get(name).map(String::as_str).or(default) {
             out.push_str(value);
-            // `ARG A=$A$A` doubles it, and a file of a pull request may say so sixty times.
+            // `ARG A=$A$A` doubles the value, and a pull request's file may repeat it sixty times.
             if out.len() > text.len() + GROWTH {
                 return text.to_owned();
             }

@@ -1,4 +1,4 @@
-//! The answer without an image: whether the tools need CUPTI, which files and bytes, and where they are had from.
+//! Advice without an image: whether tools need CUPTI, which files and how many bytes, and where to install it from.
 
 use std::collections::BTreeMap;
 
@@ -7,45 +7,45 @@ use crate::knowledge::api::CuptiApi;
 use crate::knowledge::packages::DistroPackage;
 use crate::knowledge::{CuptiNeed, Knowledge, LibraryRelease, Phase, Profiler, version_numbers};
 
-/// The processor whose sizes are told.
+/// The processor architecture whose file sizes are shown.
 pub const ARCH: &str = "x86_64";
 
-/// What is advised on tools and a phase, without an image.
+/// Advice on tools and a phase, without an image.
 #[derive(Debug, Clone)]
 pub struct ToolAdvice<'p> {
-    /// The phase that was asked about.
+    /// The requested phase.
     pub phase: Option<String>,
-    /// The tools that were named, in that order, or those of the phase.
+    /// The tools in the order the user named them, or those of the phase.
     pub tools: Vec<&'p Profiler>,
-    /// What it is advised by.
+    /// The knowledge that the advice is based on.
     pub knowledge: &'p Knowledge,
-    /// The release of CUPTI; `None` where no tool needs it in the image.
+    /// The release of CUPTI; `None` if no tool needs it in the image.
     pub release: Option<AdvisedRelease>,
     /// The files of CUPTI that the tools need.
     pub files: Vec<FileNeed>,
-    /// The APIs that the release does not have yet, or no more.
+    /// The APIs that the release does not have yet, or no longer has.
     pub not_in_release: Vec<&'static CuptiApi>,
-    /// Where the files are had from, the commands filled in.
+    /// Where to get the files, with the placeholders of the commands filled in.
     pub sources: Vec<InstallSource>,
 }
 
-/// The release of CUPTI that the answer is for.
+/// The release of CUPTI that the advice is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdvisedRelease {
-    /// The release, its whole version only where that is one of this version of CUDA.
+    /// The release. It has a full version only if one is known for this CUDA version.
     pub release: LibraryRelease,
-    /// The release that the sizes are of: this one, else the nearest older one that is known, or the oldest.
+    /// The release that the sizes are from: this one, else the nearest older known one, else the oldest.
     pub sizes_of: String,
-    /// Whether nobody named a version.
+    /// Whether the version is a default.
     pub assumed: bool,
 }
 
-/// A file of CUPTI and what needs it.
+/// A file of CUPTI and the APIs that need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileNeed {
-    /// The soname of CUPTI, or the bare name by which CUPTI opens a library beside it.
+    /// The soname of CUPTI, or the stem of a library that CUPTI opens from its own folder.
     pub name: String,
-    /// The size in bytes, where it is known.
+    /// The size in bytes, if known.
     pub bytes: Option<u64>,
     /// The APIs that need it.
     pub apis: Vec<&'static CuptiApi>,
@@ -53,15 +53,15 @@ pub struct FileNeed {
     pub optional: bool,
 }
 
-/// The tool that a name stands for.
+/// Finds a tool by name.
 ///
-/// Errors: A sentence with the nearest names, when there is none.
+/// Errors: A message with the most similar names, if there is no such tool.
 pub fn find_tool<'p>(name: &str, profilers: &'p [Profiler]) -> Result<&'p Profiler, String> {
     let found = profilers.iter().find(|profiler| profiler.answers_to(name));
     found.ok_or_else(|| {
         let lower = name.to_lowercase();
         let names = profilers.iter().flat_map(|profiler| {
-            // What has it as its first word comes before what looks so.
+            // Names that start with this word rank above names that only look similar.
             let begins = |own: &str| match own.strip_prefix(&*lower) {
                 Some(rest) if !rest.starts_with(|next: char| next.is_alphanumeric()) => 1.0,
                 _ => 0.0,
@@ -69,7 +69,7 @@ pub fn find_tool<'p>(name: &str, profilers: &'p [Profiler]) -> Result<&'p Profil
             let alike = |own| (strsim::jaro_winkler(&lower, own) + begins(own), own);
             profiler.names().map(alike).collect::<Vec<_>>()
         });
-        // A slip of the fingers stays above this likeness; names that share a few letters fall below it.
+        // Typing errors score above 0.75; names that merely share a few letters score below.
         let mut near: Vec<(f64, &str)> = names.filter(|(alike, _)| *alike > 0.75).collect();
         near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         let near: Vec<&str> = near.into_iter().take(4).map(|(_, own)| own).collect();
@@ -85,22 +85,22 @@ pub fn find_tool<'p>(name: &str, profilers: &'p [Profiler]) -> Result<&'p Profil
     })
 }
 
-/// The tools of a phase: those of `profiles/advice.yaml`, or those that the phase itself names.
+/// The tools of a phase: those in `profiles/advice.yaml`, or those that the phase itself names.
 pub fn tools_of_phase<'p>(phase: &Phase, knowledge: &'p Knowledge) -> Vec<&'p Profiler> {
     let profilers = &knowledge.profilers;
     let ids: Vec<&str> = match knowledge.tables.advice.tools.get(&phase.name) {
         Some(ids) => ids.iter().map(String::as_str).collect(),
-        // A phase that a user wrote has no entry among the advice.
+        // A user's phase has no entry in the advice.
         None => phase.profilers.accepted_ids().collect(),
     };
     let named = |id: &&str| profilers.iter().find(|profiler| profiler.id == **id);
     ids.iter().filter_map(named).collect()
 }
 
-/// Advises on the tools that are named or, without any, on what `phase` demands and its tools; for a version of CUDA
-/// or, without one, the newest 12.x that is known.
+/// Advises on the named tools, or else on the demands and tools of `phase`. Without a CUDA version it uses the newest
+/// known 12.x.
 ///
-/// Errors: A version that is none, in words.
+/// Errors: A message about an invalid or nonexistent version.
 pub fn advise_on_tools<'p>(
     phase: Option<&Phase>,
     named: Vec<&'p Profiler>,
@@ -108,7 +108,7 @@ pub fn advise_on_tools<'p>(
     cuda: Option<&str>,
 ) -> Result<ToolAdvice<'p>, String> {
     let chosen = choose(knowledge, cuda)?;
-    // Tools that are named count; the phase then only says what the image is for.
+    // Named tools take precedence; the phase then only tells what the image is for.
     let demanding = phase.filter(|_| named.is_empty());
     let tools = demanding.map_or(named, |phase| tools_of_phase(phase, knowledge));
     let mut advice = ToolAdvice {
@@ -121,7 +121,7 @@ pub fn advise_on_tools<'p>(
         sources: Vec::new(),
     };
     let demands = demanding.is_some_and(|phase| phase.wished_apis(knowledge.tables).next().is_some());
-    // Tools that bring a CUPTI of their own, as Nsight Systems does, leave nothing to install.
+    // Tools that bundle CUPTI, such as Nsight Systems, need nothing installed.
     if demands || advice.tools.iter().any(|tool| tool.profile.cupti == CuptiNeed::InImage) {
         let wished = demanding.map(|phase| demanded_apis(phase, knowledge, &chosen));
         let apis = wished.unwrap_or_default().into_iter().map(|api| (api, false));
@@ -133,7 +133,7 @@ pub fn advise_on_tools<'p>(
     Ok(advice)
 }
 
-/// What a Dockerfile for the phase brings: of alternatives the first that the release has.
+/// The APIs that a Dockerfile for the phase installs: the first alternative that the release has.
 fn demanded_apis(phase: &Phase, knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<&'static CuptiApi> {
     let wishes = phase.wished_apis(knowledge.tables);
     let of_release = |apis: Vec<&'static CuptiApi>| {
@@ -153,7 +153,7 @@ fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, S
         versions
             .iter()
             .rev()
-            // CUDA 13 asks for a driver of 580 or later, which not every host has: 12 is the careful answer.
+            // CUDA 13 needs driver 580 or later, which many hosts lack. 12 is the safer default.
             .find_map(|version| of(version).filter(|(major, _)| *major == 12))
     };
     let wanted = match cuda {
@@ -192,7 +192,7 @@ fn files(
     let mut files: BTreeMap<String, FileNeed> = BTreeMap::new();
     let mut not_in_release: Vec<&'static CuptiApi> = Vec::new();
     for &(api, optional) in apis {
-        // Another release has it: its files cannot be counted among this one's.
+        // Another release has the API, so its files do not count for this one.
         if !chosen.release.has(api) {
             if !not_in_release.contains(&api) {
                 not_in_release.push(api);
@@ -207,7 +207,7 @@ fn files(
         for (stem, name) in std::iter::once(cupti).chain(libraries) {
             let bytes = sizes
                 .iter()
-                // The table has the real name, `libcupti.so.2024.1.1`; the stem is what the names share.
+                // The table has real names such as `libcupti.so.2024.1.1`; only the stem is common.
                 .find(|(file, _)| file.starts_with(&stem))
                 .map(|(_, bytes)| *bytes);
             let file = files.entry(stem).or_insert(FileNeed {
@@ -216,7 +216,7 @@ fn files(
                 apis: Vec::new(),
                 optional: true,
             });
-            // One API that is needed outright makes the file needed.
+            // One required API makes the file required.
             file.optional &= optional;
             if !file.apis.contains(&api) {
                 file.apis.push(api);
@@ -226,7 +226,7 @@ fn files(
     (files.into_values().collect(), not_in_release)
 }
 
-/// The APIs of the tools that need CUPTI in the image, and whether they are for options alone.
+/// The APIs of the tools that need CUPTI in the image, and whether only options use them.
 fn tool_apis(knowledge: &Knowledge, tools: &[&Profiler]) -> impl Iterator<Item = (&'static CuptiApi, bool)> {
     let tables = knowledge.tables;
     let needed = tools.iter().flat_map(|tool| &tool.profile.apis);
@@ -235,13 +235,13 @@ fn tool_apis(knowledge: &Knowledge, tools: &[&Profiler]) -> impl Iterator<Item =
     all.filter_map(|(id, optional)| Some((tables.find_api(id)?, optional)))
 }
 
-/// Where the release is had from: a source that does not have it is left out.
+/// The sources of the release; a source without this release is left out.
 fn sources(knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<InstallSource> {
     let (tables, library) = (knowledge.tables, knowledge.library);
     let (major, minor) = chosen.release.cuda;
     let cuda = format!("{major}.{minor}");
     let soname = &chosen.release.soname;
-    // A command writes `libcupti.so.{soname}`, so that the number alone is filled in.
+    // The commands contain `libcupti.so.{soname}`, so only the number is filled in.
     let number = library.number_of(soname.as_bytes()).unwrap_or(soname);
     let (major, minor) = (major.to_string(), minor.to_string());
     let of_release = [("{major}", &*major), ("{minor}", &*minor), ("{soname}", number)];
@@ -274,7 +274,7 @@ fn sources(knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<InstallSource>
     tables.sources.iter().flat_map(fill).collect()
 }
 
-/// The source as a distribution's own package.
+/// The source for a distribution's own package.
 fn of_distribution(source: &InstallSource, own: &DistroPackage) -> Option<InstallSource> {
     let mut name = own.id.clone();
     if let Some(first) = name.get_mut(..1) {
@@ -300,7 +300,7 @@ impl ToolAdvice<'_> {
         self.release.is_some()
     }
 
-    /// The bytes that the tools need, and those with all their options.
+    /// The bytes that the tools need, without and with all their options.
     pub fn bytes(&self) -> (u64, u64) {
         let sum = |with: fn(&&FileNeed) -> bool| {
             let files = self.files.iter().filter(with);

@@ -1,4 +1,4 @@
-//! The files that the APIs ask for which a phase welcomes.
+//! Finds the files behind the APIs that a phase accepts.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use crate::knowledge::api::{ApiLibrary, CuptiApi};
 use crate::knowledge::{Phase, Profiler};
 use image_linkage::path::RootPath;
 
-/// What processes get for the APIs that a phase welcomes, gathered once for all files.
+/// The files that processes get for the APIs that a phase accepts, gathered once.
 pub(super) struct AskedFiles<'f> {
     facts: &'f ImageFacts,
     welcome: Vec<WelcomeApi<'f>>,
-    /// The copies of libcupti that processes get.
+    /// The copies of libcupti that processes load.
     cupti: BTreeSet<&'f RootPath>,
-    /// The kinds of which there are copies for several processors, of which each machine takes its own.
+    /// The kinds with copies for several processor levels; each machine picks its own copy.
     leveled: BTreeSet<&'static str>,
 }
 
-/// An API, and the files that processes get of each of its libraries.
+/// An API, and the files that processes get for each of its libraries.
 struct WelcomeApi<'f> {
     api: &'static CuptiApi,
     libraries: Vec<(&'static ApiLibrary, BTreeSet<&'f RootPath>)>,
@@ -26,7 +26,7 @@ struct WelcomeApi<'f> {
 impl<'f> AskedFiles<'f> {
     pub(super) fn gather(facts: &'f ImageFacts, profilers: &[Profiler], phase: &Phase) -> Self {
         let askers = facts.apis.iter();
-        // A file that either world gets stays: the plan has to hold in both.
+        // A file that is loaded with or without the container runtime stays: the plan must hold in both cases.
         let reaches: Vec<&CuptiAccess> = askers
             .flat_map(|asker| [&asker.reach.as_is, &asker.reach.nvidia])
             .collect();
@@ -50,14 +50,14 @@ impl<'f> AskedFiles<'f> {
         }
     }
 
-    /// Why the file stays, if a process gets it for a welcome API. Where no process gets the library of an API, every
-    /// file of its name stays: it can still be put on a search path.
+    /// Why the file stays, if a process gets it for an accepted API. If no process gets an API's library, all files of
+    /// that name stay, because one can still be added to a search path.
     pub(super) fn why(&self, file: &DeadWeightFile) -> Option<String> {
         let kind = self.facts.tables.dead_weight.find_kind(file.kind);
         let is_library = kind.is_some_and(|kind| kind.is_library);
         let is_any_meant = |got: &BTreeSet<&RootPath>| got.is_empty() || self.leveled.contains(file.kind);
         let is_asked = |welcome: &&WelcomeApi<'_>| {
-            // Of several copies, those that a process gets are the ones that the API means.
+            // If there are several copies, only those that processes load count.
             let is_cupti = || is_any_meant(&self.cupti) || self.cupti.contains(&file.path);
             let is_companion = |(library, got): &(&ApiLibrary, BTreeSet<&RootPath>)| {
                 if is_any_meant(got) {
@@ -73,7 +73,7 @@ impl<'f> AskedFiles<'f> {
     }
 }
 
-/// The files that processes get of a library.
+/// The files that processes get for a library.
 fn got_of<'f>(library: &ApiLibrary, reaches: &[&'f CuptiAccess]) -> BTreeSet<&'f RootPath> {
     let companions = reaches.iter().flat_map(|reach| &reach.companions);
     companions
@@ -82,7 +82,7 @@ fn got_of<'f>(library: &ApiLibrary, reaches: &[&'f CuptiAccess]) -> BTreeSet<&'f
         .collect()
 }
 
-/// The APIs that the phase welcomes, itself or through a tool.
+/// The APIs that the phase accepts, directly or through a tool.
 fn welcome_apis<'p>(facts: &ImageFacts, profilers: &'p [Profiler], phase: &'p Phase) -> Vec<&'static CuptiApi> {
     let tools = profilers
         .iter()
@@ -94,7 +94,7 @@ fn welcome_apis<'p>(facts: &ImageFacts, profilers: &'p [Profiler], phase: &'p Ph
         .chain(of_tools)
         .filter_map(|id| facts.tables.find_api(id))
         .collect();
-    // An API that stands twice gives the same reason twice, so that neighbours are enough.
+    // Removing adjacent duplicates suffices: a second occurrence would only give the same reason.
     apis.dedup();
     apis
 }

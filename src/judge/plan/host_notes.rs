@@ -1,5 +1,4 @@
-//! What the host decides for the tools of an image: notes beside the verdicts, with the drivers that the CUDA of
-//! the image asks for.
+//! Notes on what the host must provide for the tools of an image, including the minimum drivers for its CUDA.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +10,15 @@ use crate::knowledge::minimum_driver::MinimumDriver;
 /// The notes on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostNotes {
-    /// The conditions that bear on a tool that is applicable.
+    /// The conditions that affect an applicable tool.
     pub conditions: Vec<&'static HostCondition>,
-    /// The versions of CUDA that the copies of CUPTI are of, else that the image names itself.
+    /// The CUDA versions of the copies of CUPTI, or else the version that the image declares.
     pub cuda: Vec<String>,
-    /// The oldest drivers for them.
+    /// The oldest drivers for these versions.
     pub drivers: Vec<MinimumDriver>,
 }
 
-/// Gathers the notes for an image and what was said of the tools.
+/// Gathers the notes for an image and its assessed tools.
 pub fn gather_host_notes(facts: &ImageFacts, entries: &[ToolAssessment<'_>]) -> HostNotes {
     let applicable = entries
         .iter()
@@ -32,7 +31,7 @@ pub fn gather_host_notes(facts: &ImageFacts, entries: &[ToolAssessment<'_>]) -> 
         .flat_map(|version| facts.tables.drivers_for(version))
         .cloned()
         .collect();
-    // Two updates of one release can have the same row of drivers.
+    // Two updates of one release can share a driver row.
     drivers.dedup();
     HostNotes {
         conditions: conditions.filter(|condition| asked.contains(&condition.id)).collect(),
@@ -42,7 +41,7 @@ pub fn gather_host_notes(facts: &ImageFacts, entries: &[ToolAssessment<'_>]) -> 
 }
 
 fn cuda(facts: &ImageFacts) -> Vec<String> {
-    // CUPTI is what talks to the driver: its release counts before what a variable says.
+    // CUPTI talks to the driver, so its release takes precedence over a variable.
     let of_copies: BTreeSet<String> = facts
         .own_copies()
         .filter_map(|copy| Some(copy.version.as_ref()?.0.clone()))
@@ -51,7 +50,7 @@ fn cuda(facts: &ImageFacts) -> Vec<String> {
         return of_copies.into_iter().collect();
     }
     let named = facts.image.config.env("CUDA_VERSION");
-    // The variable is the image's own text and may hold control characters.
+    // The variable is untrusted text and may contain control characters.
     let named = named.map(|version| image_linkage::escape::escape_bytes(version.as_bytes()));
     named.into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! What a phase may expect of an image: a verdict with its reasons, and the files that stay or may go.
+//! The plan for a phase: a verdict with its reasons, and the files to keep or remove.
 
 pub mod advice;
 mod asked_files;
@@ -25,13 +25,13 @@ use image_linkage::path::RootPath;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It does, with nothing to say but notes.
+    /// It does; there are at most notes.
     Pass,
-    /// It does, and something will be missing.
+    /// It does, but something will be missing.
     Warn,
-    /// Something could not be checked that may keep it from serving the phase.
+    /// An unchecked part may keep it from serving the phase.
     Unknown,
-    /// It does not: a rule found an error.
+    /// It does not; a rule reported an error.
     Fail,
 }
 
@@ -47,60 +47,60 @@ impl Verdict {
     }
 }
 
-/// What a phase may expect of an image.
+/// How an image fits a phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The name of the phase.
     pub phase: String,
-    /// What is done in it, in one line.
+    /// A one-line summary of the phase.
     pub summary: String,
-    /// What the gravest finding and the gaps come to.
+    /// The verdict from the highest severity and the gaps.
     pub verdict: Verdict,
-    /// The rules whose findings made the verdict what it is.
+    /// The rules whose findings caused the verdict.
     pub because: Vec<String>,
-    /// The files that the phase speaks of and that stay, by path.
+    /// The files to keep among the kinds that the phase mentions, by path.
     pub keep: Vec<PlanItem>,
-    /// The files that may go: nothing in the image needs them in this phase. By path.
+    /// The removable files, which nothing in the image needs in this phase, by path.
     pub drop: Vec<PlanItem>,
-    /// What the phase demands of CUPTI and the image does not give.
+    /// The CUPTI demands of the phase that the image does not meet.
     pub unmet: Vec<UnmetDemand>,
-    /// Whether the phase uses CUPTI, and a process gets one of another soname than it asks for.
+    /// Whether the phase uses CUPTI and a process gets one with another soname than requested.
     pub is_misled: bool,
 }
 
 impl Plan {
-    /// The bytes that stay.
+    /// The bytes to keep.
     pub fn keep_bytes(&self) -> u64 {
         self.keep.iter().map(|item| item.bytes).sum()
     }
 
-    /// The bytes that may go.
+    /// The removable bytes.
     pub fn drop_bytes(&self) -> u64 {
         self.drop.iter().map(|item| item.bytes).sum()
     }
 
-    /// Whether CUPTI has to be brought into the image, or led to, for the phase.
+    /// Whether the phase needs CUPTI installed, or made reachable.
     pub fn lacks_cupti(&self, facts: &ImageFacts) -> bool {
         self.is_misled || self.unmet.iter().any(|demand| demand.is_curable(facts))
     }
 }
 
-/// What is known of an image and judged by.
+/// The input of the judgement.
 pub struct PlanInput<'a> {
-    /// What the image says.
+    /// The facts of the image.
     pub facts: &'a ImageFacts,
-    /// All rules, by which every phase is judged.
+    /// All rules; every phase is judged by all of them.
     pub rules: &'a [Rule],
     /// The subjects of the facts.
     pub subjects: &'a [RuleSubject],
-    /// All profiling tools, in the image or not.
+    /// All known profiling tools, in the image or not.
     pub profilers: &'a [Profiler],
-    /// What the image makes of them.
+    /// The assessments of the tools in this image.
     pub tools: &'a [profilers::ToolAssessment<'a>],
 }
 
-/// Adds to `findings`, those on the image itself, what it does not give `phase`. Where one of them tells the cause, that
-/// one is as grave as the demand, and nothing is added.
+/// Adds the unmet needs of `phase` to `findings`. If a finding already tells the cause, its severity is raised to that
+/// of the demand instead.
 pub fn add_unmet_needs(known: &PlanInput<'_>, phase: &Phase, unmet: &[UnmetDemand], findings: &mut Vec<Finding>) {
     for finding in package_findings(known, phase, unmet) {
         findings.retain(|other| other.rule != finding.rule || other.locations != finding.locations);
@@ -118,7 +118,7 @@ pub fn add_unmet_needs(known: &PlanInput<'_>, phase: &Phase, unmet: &[UnmetDeman
     rule::sort_findings(findings);
 }
 
-/// The packages that list a library which `phase` needs, and no longer have it.
+/// Reports packages that list a library which `phase` needs but no longer contain it.
 fn package_findings(known: &PlanInput<'_>, phase: &Phase, unmet: &[UnmetDemand]) -> Vec<Finding> {
     let needed = unmet.iter().filter(|demand| demand.level == DemandLevel::Needs);
     let names = needed.flat_map(|demand| demand.missing_libraries(known.facts));
@@ -127,24 +127,24 @@ fn package_findings(known: &PlanInput<'_>, phase: &Phase, unmet: &[UnmetDemand])
     rule::judge_subjects(known.rules, &subjects, std::slice::from_ref(phase))
 }
 
-/// Judges what an image may expect of it in `phase`.
+/// Judges how an image fits `phase`.
 pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
     let facts = known.facts;
     let mut findings = rule::judge_subjects(known.rules, known.subjects, std::slice::from_ref(phase));
     let unmet = phase_demand::find_unmet_demands(facts, known.tools, phase);
     add_unmet_needs(known, phase, &unmet, &mut findings);
-    // The findings come with the gravest first.
+    // The findings are sorted by severity, highest first.
     let worst = findings.first().map(|finding| finding.severity);
     let verdict = match worst {
         Some(Severity::Error) => Verdict::Fail,
-        // An error stands whatever else was not seen; a gap leaves everything below it open.
+        // An error holds despite gaps; anything less is open if there is a gap.
         _ if !facts.gaps.is_empty() => Verdict::Unknown,
         Some(Severity::Warning) => Verdict::Warn,
         Some(Severity::Note) | None => Verdict::Pass,
     };
     let made_it = findings
         .iter()
-        // A note changes no verdict and so is no reason for one.
+        // A note never changes a verdict.
         .filter(|finding| finding.severity >= Severity::Warning);
     let because: BTreeSet<String> = made_it.map(|finding| finding.rule.clone()).collect();
     let split = retention::split_dead_weight(facts, known.profilers, phase);
@@ -160,7 +160,7 @@ pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
     }
 }
 
-/// The files that `phase` has no use for, as the plan of the phase has them.
+/// The files that `phase` does not need, as in its plan.
 pub fn unneeded_files(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -> Vec<PlanItem> {
     if phase.dead_weight.forbids.is_empty() {
         return Vec::new();
@@ -172,7 +172,7 @@ fn is_misled(facts: &ImageFacts, phase: &Phase) -> bool {
     let found = opened_object(&facts.plain.as_is.resolution);
     let is_it =
         |path: &RootPath| found.is_some_and(|object| *path == object.real_path || *path.absolute() == *object.path);
-    // A consumer may ask for another name than a plain process, and get it by a link that is not true.
+    // A consumer may request another name than a plain process, and reach the library through a misleading link.
     let is_got = |name: &MisnamedLibrary| {
         let (real, own) = (name.target.as_ref().unwrap_or(&name.path), name.path.name());
         let mut consumers = facts.consumers.iter().map(|consumer| &consumer.outcome.as_is);

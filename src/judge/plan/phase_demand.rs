@@ -1,8 +1,8 @@
-//! What a phase demands of CUPTI and an image does not give: the one answer behind findings and verdicts, Dockerfiles
-//! and images that are made anew.
+//! Finds what a phase demands of CUPTI and an image does not provide. Findings, verdicts, Dockerfiles and rebuilt
+//! images all use this answer.
 //!
-//! What a program links, or uses no GPU without, every phase demands. Beyond that a phase names APIs and the tools that
-//! they are for: each of these tools that is in the image has to get those that it uses, in its own process.
+//! Every phase demands the libraries that a program links, and those without which it uses no GPU. Beyond that a phase
+//! names APIs and tools. Each of these tools in the image must get the APIs that it uses, in its own process.
 
 use super::profilers::{ReadinessState, ToolAssessment, built_without, load_failure, program_build};
 use crate::facts::{ApiAvailability, CuptiConsumer, CuptiProcess, ImageFacts, ProgramBuild};
@@ -11,51 +11,51 @@ use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{IdChoice, Phase, Profiler};
 use image_linkage::loader::trace_lines;
 
-/// How much a phase cares.
+/// How strongly a phase demands something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DemandLevel {
-    /// Something is missing without it.
+    /// Without it a feature is missing.
     Wants,
-    /// The image does not serve the phase without it.
+    /// Without it the image does not serve the phase.
     Needs,
 }
 
-/// What one process does not get of CUPTI.
+/// The part of CUPTI that one process lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmetDemand {
-    /// The gravest of its APIs' levels.
+    /// The highest level among its APIs.
     pub level: DemandLevel,
-    /// The consumer whose process it is, by number; `None` where any process would do and none gets it.
+    /// The number of the consumer that runs the process; `None` if any process would do and none gets it.
     pub consumer: Option<usize>,
-    /// The APIs; none for a program that is lost without libcupti, whatever the phase.
+    /// The APIs; empty for a program that does not work without libcupti in any phase.
     pub apis: Vec<&'static CuptiApi>,
-    /// What keeps the process from them: no libcupti, one without the API, or no library beside it.
+    /// The cause: no libcupti, a libcupti without the API, or a missing companion library.
     pub cause: ApiAvailability,
-    /// Why, in the loader's words where it has some.
+    /// The reason, in the loader's words if there are any.
     pub words: String,
     /// The steps of the loader's search.
     pub evidence: Vec<Evidence>,
-    /// Whether the program was built without CUPTI, so that only another build of it has the APIs.
+    /// Whether the program was built without CUPTI, so only another build has the APIs.
     pub needs_other_build: bool,
 }
 
-/// A tool that the phase serves and that is in the image.
+/// A tool that the phase serves and the image contains.
 struct ServedTool<'a> {
     profiler: &'a Profiler,
-    /// Those through which it gets CUPTI; none where CUPTI is part of its program.
+    /// The processes through which it gets CUPTI; none if CUPTI is linked into its program.
     processes: Vec<&'a CuptiProcess>,
-    /// Its program, where that was built without CUPTI.
+    /// Its program, if that was built without CUPTI.
     built_without: Option<&'a ProgramBuild>,
 }
 
-/// What `phase` demands of CUPTI and no process that it is for gets; `tools` is what the image makes of all tools.
+/// The CUPTI demands of `phase` that its processes do not get; `tools` are the assessments of all tools.
 pub(super) fn find_unmet_demands(facts: &ImageFacts, tools: &[ToolAssessment<'_>], phase: &Phase) -> Vec<UnmetDemand> {
     let served = served_tools(facts, tools, phase);
     let programs = facts.apis.iter().filter_map(|process| lost_program(facts, process));
     let mut unmet: Vec<UnmetDemand> = programs.collect();
     let may_do = |it: &&CuptiProcess| may_serve(facts, tools, phase, it);
     let mut anybody: Vec<&CuptiProcess> = facts.apis.iter().filter(may_do).collect();
-    // What a process of nobody's gets is no comfort to the programs that ask.
+    // If programs request CUPTI, a plain process that gets it does not help them.
     let asks = |it: &&CuptiProcess| consumer_of(facts, it).is_some_and(|consumer| consumer.unreachable().is_none());
     if anybody.iter().any(asks) {
         anybody.retain(asks);
@@ -75,10 +75,10 @@ fn consumer_of<'f>(facts: &'f ImageFacts, process: &CuptiProcess) -> Option<&'f 
     facts.consumers.get(process.consumer?)
 }
 
-/// A program that cannot be loaded, or uses no GPU, for want of libcupti.
+/// A program that fails to load, or uses no GPU, because libcupti is missing.
 fn lost_program(facts: &ImageFacts, process: &CuptiProcess) -> Option<UnmetDemand> {
     let consumer = consumer_of(facts, process).filter(|consumer| consumer.required.breaks_program())?;
-    // What else it lacks no CUPTI cures.
+    // CUPTI does not fix other missing dependencies.
     consumer.misses_functions().then(|| UnmetDemand {
         level: DemandLevel::Needs,
         consumer: process.consumer,
@@ -102,7 +102,7 @@ fn served_tools<'a>(facts: &'a ImageFacts, tools: &[ToolAssessment<'a>], phase: 
         let processes: Vec<&CuptiProcess> = facts.apis.iter().filter(of_tool).collect();
         let profiler = entry.profiler;
         let built_without = build_without(facts, profiler).filter(|_| processes.is_empty());
-        // A wheel with CUPTI linked into it asks for nothing, and its profiler works, or may.
+        // A wheel with CUPTI linked in requests nothing, but its profiler works or may work.
         let says_so = || program_of(facts, profiler).is_some_and(|build| build.has_library);
         let is_inside = entry.here.as_is.state == ReadinessState::Unknown || says_so();
         (is_inside || built_without.is_some() || !processes.is_empty()).then_some(ServedTool {
@@ -119,7 +119,7 @@ fn served_tools<'a>(facts: &'a ImageFacts, tools: &[ToolAssessment<'a>], phase: 
     }
 }
 
-/// The tools of programs that were built without CUDA: a phase misses them where the image has no other.
+/// The tools of programs built without CUDA. A phase misses them if the image has no other build.
 fn builds_for_cpus<'a>(facts: &'a ImageFacts, tools: &[ToolAssessment<'a>], phase: &Phase) -> Vec<ServedTool<'a>> {
     let served = tools.iter().filter(|entry| phase.serves.contains(&entry.profiler.id));
     let without = served.filter_map(|entry| {
@@ -134,18 +134,18 @@ fn builds_for_cpus<'a>(facts: &'a ImageFacts, tools: &[ToolAssessment<'a>], phas
     without.collect()
 }
 
-/// How the program of a tool was built, where it says it.
+/// How the program of a tool was built, if the program shows it.
 fn program_of<'f>(facts: &'f ImageFacts, tool: &Profiler) -> Option<&'f ProgramBuild> {
     program_build(facts, tool.profile.consumer.as_ref()?)
 }
 
-/// The same of one that was built without CUPTI.
+/// The same, but only for a program built without CUPTI.
 fn build_without<'f>(facts: &'f ImageFacts, tool: &Profiler) -> Option<&'f ProgramBuild> {
     program_of(facts, tool).filter(|build| !build.has_library)
 }
 
-/// Whether a tool gets CUPTI through this program. A tool without a program of its own stands for all programs of which
-/// no tool is known.
+/// Whether a tool gets CUPTI through this program. A tool without its own program stands for all programs that no known
+/// tool uses.
 fn runs_tool(consumer: &CuptiConsumer, tool: &Profiler, tools: &[ToolAssessment<'_>]) -> bool {
     match &tool.profile.consumer {
         Some(program) => consumer.profile.as_ref() == Some(program),
@@ -160,8 +160,8 @@ fn is_own_program(consumer: &CuptiConsumer, tools: &[ToolAssessment<'_>]) -> boo
     !programs.any(|program| consumer.profile.as_ref() == Some(program))
 }
 
-/// Whether a process may be the one that gets an API where no tool in particular has to: a plain one, one of an own
-/// program, or that of a tool that the phase serves.
+/// Whether a process counts for an API that no specific tool must get: a plain process, the user's own program, or a
+/// tool that the phase serves.
 fn may_serve(facts: &ImageFacts, tools: &[ToolAssessment<'_>], phase: &Phase, process: &CuptiProcess) -> bool {
     let Some(consumer) = consumer_of(facts, process).filter(|_| !phase.serves.is_empty()) else {
         return true;
@@ -185,7 +185,7 @@ fn of_wish(
     };
     let mut unmet: Vec<Option<UnmetDemand>> = outright.map(of_tool).collect();
     let is_used = !unmet.is_empty();
-    // Which options an own program uses nobody knows.
+    // The options that a user's own program uses are unknown.
     let optional = served
         .iter()
         .filter(|tool| tool.profiler.profile.consumer.is_some() && uses(&tool.profiler.profile.optional_apis));
@@ -197,7 +197,7 @@ fn of_wish(
     unmet.into_iter().flatten().collect()
 }
 
-/// What a program lacks that was built without CUPTI.
+/// The demand that a program built without CUPTI does not meet.
 fn lack_of_build(facts: &ImageFacts, build: &ProgramBuild, wish: &IdChoice, level: DemandLevel) -> Option<UnmetDemand> {
     Some(UnmetDemand {
         level,
@@ -210,21 +210,21 @@ fn lack_of_build(facts: &ImageFacts, build: &ProgramBuild, wish: &IdChoice, leve
     })
 }
 
-/// What keeps all of the processes from an API that is wished for: of several, the first that the release has counts.
+/// The cause that keeps all processes from a requested API. Among alternatives, the first that the release has counts.
 fn lack(facts: &ImageFacts, processes: &[&CuptiProcess], wish: &IdChoice, level: DemandLevel) -> Option<UnmetDemand> {
     let apis: Vec<&'static CuptiApi> = wish.ids().iter().filter_map(|id| facts.tables.find_api(id)).collect();
     let comes_to = |process: &&CuptiProcess, api: &CuptiApi| process.reach.as_is.usable(&api.id);
-    // A library beside libcupti can be added; an API that the release lacks cannot.
+    // A missing companion library can be added; an API that the release lacks cannot.
     let in_release = |api: &&&CuptiApi| {
         let has = |it: &&CuptiProcess| matches!(comes_to(it, api), ApiAvailability::Yes | ApiAvailability::NoLibrary);
         processes.iter().any(has)
     };
-    // Where the release has none of them, the last stands for the choice, so that there is a reason to give.
+    // If the release has none of the alternatives, the last one provides the reason.
     let api = *apis.iter().find(in_release).or(apis.last())?;
     if processes.iter().any(|it| comes_to(it, api) == ApiAvailability::Yes) {
         return None;
     }
-    // Where only a run could tell what a process gets, a gap says so.
+    // A gap already reports what only a run can show.
     let is_open = |it: &&CuptiProcess| match consumer_of(facts, it) {
         Some(consumer) => consumer.open.is_some(),
         None => facts.status_is_open.is_some() || facts.command_is_undecided(),
@@ -232,10 +232,10 @@ fn lack(facts: &ImageFacts, processes: &[&CuptiProcess], wish: &IdChoice, level:
     if processes.iter().any(is_open) {
         return None;
     }
-    // The first of those that come nearest: one misses a library alone, another has a libcupti without the API.
+    // Take the first process that comes closest: one may lack only a library, another the whole API.
     let process = *processes.iter().rev().max_by_key(|it| comes_to(it, api))?;
     let cause = comes_to(&process, api);
-    // The CUDA of the image decides which CUPTI fits it: nothing brings an API that this one does not have.
+    // The image's CUDA version determines the CUPTI release, so nothing can add an API that this one lacks.
     if cause == ApiAvailability::NotInRelease && level == DemandLevel::Wants {
         return None;
     }
@@ -251,7 +251,7 @@ fn lack(facts: &ImageFacts, processes: &[&CuptiProcess], wish: &IdChoice, level:
     })
 }
 
-/// Why a process cannot use an API, in the loader's words where it has some.
+/// Why a process cannot use an API, in the loader's words if there are any.
 fn reason(
     facts: &ImageFacts,
     process: &CuptiProcess,
@@ -287,11 +287,11 @@ fn no_cupti(facts: &ImageFacts, process: &CuptiProcess) -> String {
     }
 }
 
-/// What is unmet in one process for one reason is one demand.
+/// Merges demands of one process with the same reason.
 fn merge(all: Vec<UnmetDemand>) -> Vec<UnmetDemand> {
     let mut merged: Vec<UnmetDemand> = Vec::new();
     for demand in all {
-        // Where no process at all gets libcupti, the one that has to get it says why.
+        // If no process gets libcupti at all, the process that must get it provides the reason.
         let is_nobody = demand.consumer.is_none() && demand.cause == ApiAvailability::NoCupti;
         let same = |other: &&mut UnmetDemand| {
             (other.consumer == demand.consumer && other.words == demand.words)
@@ -312,16 +312,17 @@ fn merge(all: Vec<UnmetDemand>) -> Vec<UnmetDemand> {
 }
 
 impl UnmetDemand {
-    /// Whether bringing CUPTI into the image can meet it: who asks for a relative path looks wherever it is started.
+    /// Whether installing CUPTI can meet the demand. A program that requests a relative path depends on its working
+    /// directory.
     pub fn is_curable(&self, facts: &ImageFacts) -> bool {
         let consumer = self.consumer.and_then(|number| facts.consumers.get(number));
         let is_relative = |wants: &[u8]| wants.contains(&b'/') && !wants.starts_with(b"/");
-        // Nor does it help who ends before.
+        // CUPTI does not help a program that exits earlier either.
         !self.needs_other_build
             && !consumer.is_some_and(|consumer| is_relative(&consumer.wants) || consumer.start_failure().is_some())
     }
 
-    /// The libraries beside libcupti that its APIs need and its process does not get.
+    /// The companion libraries of libcupti that the APIs need and the process does not get.
     pub(super) fn missing_libraries<'f>(&'f self, facts: &'f ImageFacts) -> impl Iterator<Item = &'f [u8]> {
         let processes = facts.apis.iter().filter(|process| process.consumer == self.consumer);
         let processes = processes.filter(|_| self.cause == ApiAvailability::NoLibrary);
@@ -329,7 +330,7 @@ impl UnmetDemand {
         missing.map(|companion| &*companion.name)
     }
 
-    /// The APIs as the object of a sentence.
+    /// The APIs, as the object of a sentence.
     pub fn api_words(&self) -> String {
         let names: Vec<&str> = self.apis.iter().map(|api| &*api.name).collect();
         match names.as_slice() {

@@ -1,7 +1,7 @@
-//! What of the dead weight stays and what may go in a phase.
+//! Decides which files of the dead weight stay in a phase and which can be removed.
 //!
-//! A file goes only when its kind is forbidden, nothing the phase welcomes uses it, and nothing that stays leads to
-//! it. What stays is found in rounds, because a file that stays may need another one.
+//! A file is removable only if the phase forbids its kind, nothing that the phase accepts uses it, and no remaining
+//! file references it. A remaining file may need another one, so the decision takes several rounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,35 +12,35 @@ use crate::knowledge::{Phase, Profiler};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 
-/// A file that stays or may go.
+/// A file to keep or remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanItem {
-    /// The file, without links.
+    /// The real path, without symlinks.
     pub path: RootPath,
-    /// The kind of `profiles/cupti/dead-weight.yaml`.
+    /// Its kind in `profiles/cupti/dead-weight.yaml`.
     pub kind: &'static str,
     /// Its size in bytes.
     pub bytes: u64,
     /// Its layer, counted from 0 at the bottom.
     pub layer: usize,
-    /// The links that lead to it: they go with it.
+    /// The links to it, which are removed with it.
     pub links: Vec<RootPath>,
-    /// What keeps it, or that nothing is known to need it.
+    /// Why it stays, or that nothing is known to need it.
     pub because: String,
 }
 
-/// The files that stay and those that may go, each by path.
+/// The files to keep and the removable ones, each by path.
 pub(super) struct RetentionSplit {
     pub keep: Vec<PlanItem>,
     pub drop: Vec<PlanItem>,
 }
 
-/// Splits the files that the phase speaks of.
+/// Splits the files of the kinds that the phase mentions.
 pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -> RetentionSplit {
     let mut stays: BTreeMap<&RootPath, String> = BTreeMap::new();
     let asked = AskedFiles::gather(facts, profilers, phase);
     for file in &facts.dead_weight {
-        // The first reason that holds is the one that reports show.
+        // Reports show the first reason that holds.
         let why = allowed(facts, phase, file).or_else(|| used(facts, file));
         if let Some(why) = why.or_else(|| asked.why(file)) {
             stays.insert(&file.path, why);
@@ -63,7 +63,7 @@ pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phas
                     .drop
                     .push(item(facts, file, idle(facts, users.get(&file.path), file)));
             }
-            // Kinds that the phase does not speak of stay, and no plan lists them.
+            // Kinds that the phase does not mention stay, without an entry in the plan.
             _ => {}
         }
     }
@@ -87,7 +87,7 @@ fn item(facts: &ImageFacts, file: &DeadWeightFile, because: String) -> PlanItem 
     }
 }
 
-/// Whether the phase allows the kind, or welcomes a tool that uses it.
+/// Why the phase keeps the kind: it allows the kind, or accepts a tool that uses it.
 fn allowed(facts: &ImageFacts, phase: &Phase, file: &DeadWeightFile) -> Option<String> {
     if phase.dead_weight.allows.iter().any(|kind| *kind == file.kind) {
         return Some(format!("{} allows it", phase.name));
@@ -98,19 +98,19 @@ fn allowed(facts: &ImageFacts, phase: &Phase, file: &DeadWeightFile) -> Option<S
     Some(format!("{tool} uses it"))
 }
 
-/// Whether something is known to execute it, or to open it by other means than a name in an object.
+/// Why it is used: something executes it, or opens it other than by a name in an object.
 fn used(facts: &ImageFacts, file: &DeadWeightFile) -> Option<String> {
     let used = facts.dead_weight_uses.iter().find(|used| used.kind == file.kind)?;
     Some(format!("{} ({})", used.why, used.by))
 }
 
-/// Keeps what a kind executes or links that stays; says whether that is anything.
+/// Keeps files that a remaining kind executes or links. Returns whether it kept any.
 fn serve<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f RootPath, String>) -> bool {
     let before = stays.len();
     let is_forbidden = |file: &DeadWeightFile| phase.dead_weight.forbids.iter().any(|kind| *kind == file.kind);
     let staying = facts.dead_weight.iter();
     let staying = staying.filter(|file| stays.contains_key(&file.path) || !is_forbidden(file));
-    // One file of each kind is enough for the reason.
+    // One file per kind is enough for the reason.
     let staying: BTreeMap<&str, &RootPath> = staying.map(|file| (file.kind, &file.path)).collect();
     for file in &facts.dead_weight {
         let kind = facts.tables.dead_weight.find_kind(file.kind);
@@ -135,11 +135,11 @@ fn users_of_copies(facts: &ImageFacts) -> BTreeMap<&RootPath, BTreeSet<&str>> {
     users
 }
 
-/// Why a file that may go, and that these consumers get, is not needed.
+/// Why a removable file, loaded by these consumers, is not needed.
 fn idle(facts: &ImageFacts, users: Option<&BTreeSet<&str>>, file: &DeadWeightFile) -> String {
     let needs = |api: &&CuptiApi| {
         let named = |stem: &str| file.path.name().starts_with(stem.as_bytes());
-        // A file of an API that no process gets is told by its name, whatever folder it lies in.
+        // No process gets this API, so its file is recognized by name alone.
         api.libraries.iter().any(|library| named(library.stem()))
     };
     let apis: Vec<&str> = facts.tables.apis.iter().filter(needs).map(|api| &*api.name).collect();
@@ -154,18 +154,18 @@ fn idle(facts: &ImageFacts, users: Option<&BTreeSet<&str>>, file: &DeadWeightFil
     format!("only for CUPTI's {apis}; nothing else in the image is known to need it")
 }
 
-/// Keeps what is led to by an object or a setting that stays.
+/// Keeps files that a remaining object or setting references.
 fn follow<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f RootPath, String>) {
     let is_forbidden = |path: &RootPath| {
         let at = facts.dead_weight.binary_search_by(|file| file.path.cmp(path));
         let file = at.ok().and_then(|at| facts.dead_weight.get(at));
         file.is_some_and(|file| phase.dead_weight.forbids.iter().any(|kind| *kind == file.kind))
     };
-    // What is not forbidden stays whatever else happens, and so does all that it leads to.
+    // Files that are not forbidden always stay, and so do all files that they reference.
     facts::keep_referenced(&facts.references, stays, is_forbidden, words);
 }
 
-/// A reference in words.
+/// A reference as text.
 fn words(reference: &FileReference) -> String {
     let by = match &reference.by {
         FileReferrer::Object(path) => path.to_string(),

@@ -1,5 +1,5 @@
-//! What a phase needs, wants or forbids and the image does not give it: subjects for rules, so that each reason of
-//! a verdict is a finding.
+//! Turns the unmet needs and broken prohibitions of a phase into rule subjects, so that each reason of a verdict is a
+//! finding.
 
 use super::phase_demand::{DemandLevel, UnmetDemand};
 use super::profilers::{ReadinessState, ToolAssessment};
@@ -9,7 +9,7 @@ use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{IdChoice, Phase};
 
 impl DemandLevel {
-    /// How grave a finding is that tells why it is not met.
+    /// The severity of a finding that explains why the demand is not met.
     pub(super) fn severity(self) -> Severity {
         match self {
             Self::Needs => Severity::Error,
@@ -26,14 +26,14 @@ impl DemandLevel {
     }
 }
 
-/// What the image does not give `phase`; `tools` is what is known of profiling tools in it.
+/// The unmet needs of `phase`; `tools` are the assessments of the profiling tools.
 pub(super) fn need_subjects(
     facts: &ImageFacts,
     tools: &[ToolAssessment<'_>],
     demands: &[UnmetDemand],
     phase: &Phase,
 ) -> Vec<RuleSubject> {
-    // A program that is lost in every phase is the finding of a rule of its own.
+    // A separate rule covers programs that fail in every phase.
     let of_apis = demands.iter().filter(|demand| !demand.apis.is_empty());
     let mut subjects: Vec<RuleSubject> = join_causes(of_apis)
         .iter()
@@ -58,7 +58,7 @@ pub(super) fn need_subjects(
     subjects
 }
 
-/// The demands with one cause as one: a library that is missing beside libcupti keeps each program from several APIs.
+/// Merges demands with the same cause: one missing companion library can block several APIs in every program.
 fn join_causes<'d>(demands: impl Iterator<Item = &'d UnmetDemand>) -> Vec<UnmetDemand> {
     let mut joined: Vec<UnmetDemand> = Vec::new();
     for demand in demands {
@@ -87,7 +87,7 @@ fn join_causes<'d>(demands: impl Iterator<Item = &'d UnmetDemand>) -> Vec<UnmetD
     joined
 }
 
-/// What the phase forbids and the image serves.
+/// The things that the phase forbids and the image provides.
 fn forbidden(facts: &ImageFacts, tools: &[ToolAssessment<'_>], phase: &Phase) -> Vec<RuleSubject> {
     let apis = phase.apis.forbids.iter().filter_map(|id| facts.tables.find_api(id));
     let usable = apis.filter(|api| anybody(facts, api)).map(|api| UnmetNeed {
@@ -110,13 +110,13 @@ fn forbidden(facts: &ImageFacts, tools: &[ToolAssessment<'_>], phase: &Phase) ->
         .collect()
 }
 
-/// Whether a process of the image can use an API.
+/// Whether any process of the image can use an API.
 fn anybody(facts: &ImageFacts, api: &CuptiApi) -> bool {
     let mut askers = facts.apis.iter();
     askers.any(|asker| asker.reach.as_is.usable(&api.id) == ApiAvailability::Yes)
 }
 
-/// The finding on the image that tells a demand's cause, the gravest first: one cause is one finding.
+/// The finding of the highest severity that explains a demand, so that one cause is one finding.
 pub(super) fn telling_finding<'f>(
     facts: &ImageFacts,
     rules: &[Rule],
@@ -132,13 +132,13 @@ pub(super) fn telling_finding<'f>(
         let Some(rule) = rules.iter().find(|rule| rule.id == finding.rule) else {
             return false;
         };
-        // A lesser finding tells it where it is of what CUPTI cures; others lie beside the matter.
+        // A finding below error explains the demand only if installing CUPTI fixes it.
         let is_cause = finding.severity == Severity::Error || rule.cured_by == Some(RuleCure::InstallCupti);
         let is_grave = finding.severity >= Severity::Warning;
         let is_about = match rule.kind {
             SubjectKind::Image | SubjectKind::Copy => is_grave,
             SubjectKind::DanglingLink => is_grave && consumer.is_none(),
-            // Whoever would get it does not start.
+            // The program that would load it does not start.
             SubjectKind::Command => {
                 let mut consumers = facts.consumers.iter();
                 match consumer {
@@ -160,18 +160,18 @@ pub(super) fn telling_finding<'f>(
     findings.iter_mut().find(tells)
 }
 
-/// Why no tool that is wished for works here. One for which there is nothing to look at is not missed.
+/// Why no requested tool works here. Tools that are not applicable do not count.
 fn no_tool(tools: &[ToolAssessment<'_>], wish: &IdChoice) -> Option<UnmetNeed> {
     let wished = tools.iter().filter(|entry| wish.ids().contains(&entry.profiler.id));
     let wished: Vec<&ToolAssessment<'_>> = wished
         .filter(|entry| entry.here.as_is.state != ReadinessState::NotApplicable)
         .collect();
-    // The image as it is counts: a cache that the container runtime would repair is not relied on.
+    // Only the unchanged image counts: do not rely on the container runtime to repair a cache.
     let works = |entry: &&&ToolAssessment<'_>| entry.here.as_is.state == ReadinessState::Ready;
     if wished.iter().any(|entry| works(&entry)) {
         return None;
     }
-    // Of several that fail, the first in the order of the tools' files gives the reason.
+    // If several fail, the first tool in file order provides the reason.
     let entry = wished.first()?;
     Some(UnmetNeed {
         what: entry.profiler.profile.name.clone(),

@@ -1,66 +1,66 @@
-//! What a rule found in an image, and where.
+//! A rule's finding in an image, and its location.
 
 use super::subject::Evidence;
 use crate::facts::OwnerKind;
 use crate::knowledge::rule::Severity;
 use image_linkage::path::RootPath;
 
-/// What a rule found.
+/// A rule's finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The id of the rule, the stem of its file.
     pub rule: String,
-    /// How much it matters, for the phases that were asked for.
+    /// Its severity for the requested phases.
     pub severity: Severity,
-    /// What is the matter.
+    /// The problem, as a sentence.
     pub message: String,
-    /// Who fails and why, for the first line of a report; none where the message says all.
+    /// The failing program and the reason, for the first line of a report; `None` if the message suffices.
     pub verdict: Option<String>,
-    /// Where it lies; none for the image as a whole.
-    // Several where copies are one finding together; of those GitHub's code scanning shows the first.
+    /// The locations; empty for the image as a whole.
+    // Copies that form one finding have several. GitHub's code scanning shows only the first.
     pub locations: Vec<FindingLocation>,
-    /// What shows it: the loader's words and its search.
+    /// The evidence: the loader's messages and its search.
     pub evidence: Vec<Evidence>,
-    /// What the user can do against it, in a sentence.
+    /// The advice to the user, as a sentence.
     pub fix: String,
-    /// The same as commands of a shell, to be run as root in the image; none where no command does it.
+    /// The fix as shell commands to run as root in the image; empty if commands cannot fix it.
     pub commands: Vec<String>,
-    /// The same as instructions of a Dockerfile, for what no command does, such as `ENV`.
+    /// The fix as Dockerfile instructions, for changes such as `ENV` that no command can make.
     pub instructions: Vec<String>,
-    /// The packages that cure it once they are installed.
+    /// The packages whose installation fixes it.
     pub repair: Option<PackageRepair>,
-    /// The rule of the finding whose fix cures this one, too.
+    /// The rule of another finding whose fix also fixes this one.
     pub follows: Option<String>,
-    /// Why it does not count, where the project's config says so.
+    /// Why it does not count, if the project's config suppresses it.
     pub suppressed: Option<SuppressionMark>,
 }
 
-/// Packages to be installed.
+/// Packages to install.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageRepair {
-    /// Whose packages they are.
+    /// Their package manager.
     pub manager: OwnerKind,
-    /// The folder of packages of Python, or of the conda environment.
+    /// The site-packages folder, or the conda environment.
     pub environment: RootPath,
-    /// The packages with their versions, as the manager takes them.
+    /// The packages with versions, in the manager's syntax.
     pub packages: Vec<String>,
-    /// Whether the manager takes them for installed.
+    /// Whether the manager lists them as installed.
     pub is_listed: bool,
 }
 
-/// What the project's config says of a finding that it knows.
+/// The suppression of a finding by the project's config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuppressionMark {
-    /// Why it does not count.
+    /// The reason for it.
     pub reason: String,
-    /// The last day on which it does not.
+    /// The last day on which it applies.
     pub until: Option<chrono::NaiveDate>,
 }
 
 /// A place in the image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FindingLocation {
-    /// The path in the image; of a link, its own.
+    /// The path in the image; for a link, the link's own path.
     pub path: RootPath,
     /// The layer, counted from 0 at the bottom.
     pub layer: Option<usize>,

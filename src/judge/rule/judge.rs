@@ -4,8 +4,8 @@ use super::{Finding, RuleSubject};
 use crate::knowledge::Phase;
 use crate::knowledge::rule::{FieldCondition, Rule, Severity, SeverityRaise};
 
-/// The findings of `rules` on `subjects`, the gravest first, then by rule and by place. The severity is that for
-/// the gravest of `phases`; where none was asked for, the rule's own.
+/// Judges `subjects` by `rules`. The severity is the highest for any of `phases`, or the rule's own if no phase was
+/// requested. The findings are sorted for reports.
 pub fn judge_subjects(rules: &[Rule], subjects: &[RuleSubject], phases: &[Phase]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = rules
         .iter()
@@ -17,25 +17,24 @@ pub fn judge_subjects(rules: &[Rule], subjects: &[RuleSubject], phases: &[Phase]
         })
         .collect();
     sort_findings(&mut findings);
-    // Two subjects may come to the same words at the same place.
+    // Two subjects may produce the same text at the same location.
     findings.dedup();
     findings
 }
 
-/// Puts findings into the order of reports: what counts before what is suppressed, the gravest first, then by
-/// rule and by place.
+/// Sorts findings into report order: unsuppressed first, highest severity first, then by rule and location.
 pub fn sort_findings(findings: &mut [Finding]) {
     findings.sort_by(|a, b| {
         let suppressed = |finding: &Finding| finding.suppressed.is_some();
         suppressed(a)
             .cmp(&suppressed(b))
             .then_with(|| b.severity.cmp(&a.severity))
-            // What has the fix for others stands before them, and before what has none.
+            // A finding whose fix helps others comes before them, and before findings without commands.
             .then_with(|| {
                 (a.follows.is_some(), a.commands.is_empty()).cmp(&(b.follows.is_some(), b.commands.is_empty()))
             })
             .then_with(|| a.rule.cmp(&b.rule))
-            // By place at last, so that the order of files in a tar does not show.
+            // Location comes last, so that the file order in a tar does not show.
             .then_with(|| a.locations.cmp(&b.locations))
     });
 }
@@ -62,18 +61,18 @@ impl Rule {
         })
     }
 
-    /// The gravest severity for `phases`, those left out for which the rule is off; `None` when none is left.
+    /// The highest severity for `phases`, without those for which the rule is off; `None` if none is left.
     fn severity_of(&self, subject: &RuleSubject, phases: &[Phase]) -> Option<Severity> {
         let columns = phases.iter().map(|phase| self.severity_phase(phase));
         let on: Vec<&str> = columns.filter(|column| !self.off.phases.contains(*column)).collect();
-        // A rule that is off for every phase that was asked for has no gravest severity, and finds nothing.
+        // A rule that is off for every requested phase has no severity and finds nothing.
         let base = if phases.is_empty() {
             (!self.off.unasked).then_some(self.severity)
         } else {
             let of = |column: &&str| self.phases.get(*column).copied().unwrap_or(self.severity);
             on.iter().map(of).max()
         }?;
-        // Where no phase was asked for, any may be meant: every raise holds.
+        // Without a requested phase the user may mean any, so every raise applies.
         let holds = |raise: &&SeverityRaise| {
             raise.phases.is_empty()
                 || phases.is_empty()
@@ -84,7 +83,7 @@ impl Rule {
             .iter()
             .filter(holds)
             .filter(|raise| meets(&raise.conditions, subject));
-        // With the base: a raise to a lower severity changes nothing.
+        // Includes the base, because a raise to a lower severity changes nothing.
         raised.map(|raise| raise.severity).chain([base]).max()
     }
 }

@@ -1,7 +1,7 @@
-//! Rules applied: from the facts of an image to findings.
+//! Applies rules to turn the facts of an image into findings.
 //!
-//! The facts become flat [`RuleSubject`]s with named fields; [`judge_subjects`] compares them with the rules, which are
-//! data ([`crate::knowledge::rule`]), and [`suppression`] says which findings a project knows of.
+//! The facts become flat [`RuleSubject`]s with named fields. [`judge_subjects`] matches them against the rules, which
+//! are data ([`crate::knowledge::rule`]). [`suppression`] marks the findings that a project already knows.
 
 mod finding;
 mod judge;

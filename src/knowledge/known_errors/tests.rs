@@ -2,7 +2,7 @@ use super::{KnownError, KnownErrors};
 use crate::knowledge::data_files::built_in_files;
 use crate::knowledge::{DataFile, DataKind, Knowledge};
 
-/// The errors of the program, and the user's.
+/// Reads the built-in errors and the user's.
 fn read(of_user: &str) -> Result<KnownErrors, Vec<String>> {
     let file = DataFile {
         kind: DataKind::Table,
@@ -19,7 +19,7 @@ fn error_of(known: &KnownErrors, line: &str) -> Option<String> {
     known.find(line.as_bytes()).map(|found| found.error.clone())
 }
 
-/// A row of a table of one error.
+/// A table row with one error.
 fn row(error: &str, rest: &str) -> String {
     format!("- {{error: \"{error}\", means: m, matter_of: [host], certainty: seen, source: s{rest}}}\n")
 }
@@ -68,7 +68,7 @@ fn which_error_does_a_line_have() {
         ),
         ("undefined symbol: cuptiSubscribe_v2", Some("undefined symbol: cupti*")),
         ("undefined symbol: cublasCreate", None),
-        // The longer name begins with the shorter one.
+        // The longer name has the shorter one as a prefix.
         (
             "CUPTI_ERROR_UM_PROFILING_NOT_SUPPORTED_ON_DEVICE",
             Some("CUPTI_ERROR_UM_PROFILING_NOT_SUPPORTED_ON_DEVICE"),

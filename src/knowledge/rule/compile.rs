@@ -1,4 +1,4 @@
-//! Reads a rule's file and checks it whole.
+//! Parses and validates a rule's file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::knowledge::catalog::ReplaceKey;
 use crate::knowledge::mistake::{TextMistake, unknown_name};
 use crate::knowledge::yaml_text::YamlText;
 
-/// A rule's file as written.
+/// A rule's file, as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleSource {
@@ -46,7 +46,7 @@ struct RuleSource {
     _replace: ReplaceKey,
 }
 
-/// A severity, or that the rule says nothing.
+/// A severity, or `off`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum SeverityLevel {
@@ -67,7 +67,7 @@ impl SeverityLevel {
     }
 }
 
-/// A severity for the subjects that meet more conditions.
+/// A severity for subjects that meet additional conditions.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RaiseSource {
@@ -80,10 +80,10 @@ struct RaiseSource {
     words: Option<String>,
 }
 
-/// Reads the rule `id` from its file; `phases` and `libraries` are those that there are.
+/// Reads the rule `id` from its file; `phases` and `libraries` are the known names.
 ///
-/// Errors: The first mistake in the file: a key that no rule has, a field that the subject has not, a value that the
-/// field never has, a phase or library nobody knows.
+/// Errors: The first mistake in the file: an unknown key, a field that the subject lacks, an impossible value, or an
+/// unknown phase or library.
 pub fn compile_rule(id: &str, text: YamlText<'_>, phases: &[&str], libraries: &[&str]) -> Result<Rule, TextMistake> {
     let source: RuleSource = text.read()?;
     let kind = source.subject;
@@ -92,7 +92,7 @@ pub fn compile_rule(id: &str, text: YamlText<'_>, phases: &[&str], libraries: &[
     compiler.rule(id, source)
 }
 
-/// A rule's file on its way to a rule, with what its mistakes depend on.
+/// A rule's file during compilation, with the context for its mistakes.
 struct RuleCompiler<'d> {
     text: YamlText<'d>,
     kind: SubjectKind,
@@ -107,7 +107,7 @@ impl RuleCompiler<'_> {
             return Err(self.text.mistake_in_key(&["phases", name], what));
         }
         let phases = severities(&source.phases);
-        // A rule that is off unless a phase asks for it is listed with the gravest severity that it can have.
+        // A rule that is off unless a phase enables it is listed with its highest possible severity.
         let gravest = phases.values().copied().max();
         let raises = source.raise.into_iter().enumerate();
         Ok(Rule {
@@ -227,7 +227,7 @@ mod tests {
 
     const PHASES: [&str; 2] = ["inference", "training"];
 
-    /// The first mistake of a rule's file, if there is one.
+    /// The first mistake in a rule's file, or an empty text.
     fn mistake(text: &str) -> String {
         let compiled = super::compile_rule("x", YamlText(text), &PHASES, &["cupti"]);
         compiled.map_or_else(|mistake| mistake.to_string(), |_rule| String::new())

@@ -1,4 +1,4 @@
-//! A rule that was checked whole, and the severities that it gives.
+//! A validated rule, and its severities.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use crate::knowledge::library::LibraryProfile;
 use crate::knowledge::patterns::matches_name_pattern;
 use crate::knowledge::phase::Phase;
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good to know; nothing fails for it.
+    /// Information only; nothing fails because of it.
     Note,
     /// Something will be missing.
     Warning,
@@ -32,56 +32,55 @@ impl Severity {
     }
 }
 
-/// A rule that was checked whole.
+/// A validated rule.
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// The stem of its file.
     pub id: String,
-    /// What it finds, in one line.
+    /// A one-line summary of what it finds.
     pub summary: String,
-    /// Why that matters, for who has not met it before.
+    /// Why that matters, for readers who are new to it.
     pub why: String,
-    /// What to do against it, filled from the subject as the message is.
+    /// The advice, with fields of the subject filled in as in the message.
     pub fix: MessageTemplate,
-    /// Where to read more.
+    /// Links to more information.
     pub references: Vec<String>,
-    /// The one library that it is about; any where none is named.
+    /// The only library that it applies to; `None` for any.
     pub(crate) library: Option<String>,
-    /// What more there is to say of one library, by its id.
+    /// Additional texts for specific libraries, by id.
     pub(crate) known_of: BTreeMap<String, LibraryWords>,
-    /// What `cupti-audit dockerfile` does against its findings; `None` where it leaves them.
+    /// How `cupti-audit dockerfile` fixes its findings; `None` if it does not.
     pub cured_by: Option<RuleCure>,
-    /// Whether it tells what is wrong with one file, from which other findings follow.
+    /// Whether its findings describe a defect of one file that causes other findings.
     pub(crate) first_cause: bool,
-    /// The severity where no phase was asked for.
+    /// The severity if no phase was requested.
     pub severity: Severity,
-    /// The severity for each phase; a phase that stands in [`Rule::off`] is left out.
+    /// The severity for each phase, except those in [`Rule::off`].
     pub phases: BTreeMap<String, Severity>,
-    /// When the rule says nothing.
+    /// When the rule is disabled.
     pub off: DisabledPhases,
     pub(crate) kind: SubjectKind,
     pub(crate) conditions: Vec<FieldCondition>,
     pub(crate) raise: Vec<SeverityRaise>,
     pub(crate) message: MessageTemplate,
-    /// Who fails and why, for the first line of a report.
+    /// The failing program and the reason, for the first line of a report.
     pub(crate) verdict: Option<MessageTemplate>,
 }
 
-/// What a rule says of one library beside what holds for any.
+/// Additional texts of a rule for one library.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LibraryWords {
-    /// Sentences behind the rule's own reason.
+    /// Sentences to append to the rule's reason.
     pub(crate) why: String,
-    /// What else to do, as the end of a sentence.
+    /// Additional advice, as the end of a sentence.
     pub(crate) fix: MessageTemplate,
-    /// Where to read more of the library.
+    /// Links about the library.
     pub(crate) references: Vec<String>,
 }
 
 impl Rule {
-    /// Whether it says something of this library: any rule does that is not for another one, and those that the library's
-    /// file names.
+    /// Whether it applies to this library: rules for another library apply only if this library's file names them.
     pub(crate) fn is_about(&self, library: &LibraryProfile) -> bool {
         let named = || {
             let mut patterns = library.rules.iter();
@@ -90,7 +89,7 @@ impl Rule {
         self.library.as_ref().is_none_or(|own| *own == library.id) || named()
     }
 
-    /// The same with the names of the library in its sentences, and with what is known of that library alone.
+    /// The rule with the library's names and additional texts filled in.
     pub(crate) fn in_words_of(&self, library: &LibraryProfile) -> Self {
         let mut rule = self.clone();
         let more = rule.known_of.remove(&library.id).unwrap_or_default();
@@ -98,7 +97,7 @@ impl Rule {
             rule.why = format!("{} {}", rule.why.trim_end(), more.why);
         }
         rule.fix.append("; ", more.fix);
-        // First, as a tool that shows one address shows the first.
+        // First, because tools that show one link show the first.
         rule.references.splice(0..0, more.references);
         for (field, words) in LIBRARY_FIELDS.into_iter().zip([&library.name, library.file_stem()]) {
             let placeholder = format!("{{{field}}}");
@@ -110,25 +109,25 @@ impl Rule {
                 .for_each(|verdict| verdict.set_field(field, words));
             rule.fix.set_field(field, words);
         }
-        // `dockerfile` and `slim`, which cure, are for a library whose APIs are known.
+        // The fixes by `dockerfile` and `slim` exist only for a library with known APIs.
         rule.cured_by = rule.cured_by.filter(|_| library.has_apis);
         rule
     }
 
-    /// Whether it is applied where this is asked.
+    /// Whether it applies to this question.
     pub fn answers(&self, question: RuleQuestion) -> bool {
         self.kind.answers(question)
     }
 
-    /// The message with the names of its fields in angle brackets.
+    /// The message with its field names in angle brackets.
     pub fn message_with_fields(&self) -> String {
         self.message.with_field_names()
     }
 
-    /// The name by which the rule speaks of a phase: its own, or that of the phase it is like.
+    /// The phase name that the rule uses: the phase's own, or the one it is like.
     pub fn severity_phase<'p>(&self, phase: &'p Phase) -> &'p str {
         let name = &phase.name;
-        // A user's phase that the rule names has a column of its own, though it is like another.
+        // A user's phase that the rule names has its own entry, although it is like another.
         let raises = self.raise.iter().any(|raise| raise.phases.contains(name));
         if raises || self.phases.contains_key(name) || self.off.phases.contains(name) {
             name
@@ -137,7 +136,7 @@ impl Rule {
         }
     }
 
-    /// The conditions that raise the severity, in words, to which one, and for which phases; for all when there are none.
+    /// The raised severities: the conditions in words, the severity, and the phases, which are all if empty.
     pub fn raised(&self) -> impl Iterator<Item = (String, Severity, &[String])> {
         self.raise
             .iter()
@@ -145,18 +144,18 @@ impl Rule {
     }
 }
 
-/// A step of a Dockerfile that takes a rule's findings away.
+/// A Dockerfile step that fixes a rule's findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleCure {
-    /// CUPTI and what it needs come in, or what is there is put on the search path.
+    /// Installs CUPTI and its dependencies, or adds the existing copy to the search path.
     InstallCupti,
-    /// `LD_LIBRARY_PATH` is written without empty elements.
+    /// Writes `LD_LIBRARY_PATH` without empty elements.
     CleanLibraryPath,
 }
 
 impl RuleCure {
-    /// What the step does, as a sentence of which the program is the subject.
+    /// The step, as a sentence about the program.
     pub fn words(self) -> &'static str {
         match self {
             Self::InstallCupti => "cupti-audit dockerfile adds CUPTI, or puts the existing copy on the search path",
@@ -165,23 +164,24 @@ impl RuleCure {
     }
 }
 
-/// When a rule says nothing, whatever it would find.
+/// When a rule is disabled, regardless of the image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DisabledPhases {
-    /// Where no phase was asked for: what is so of nearly every image, and matters for some purposes only.
+    /// Whether it is disabled if no phase was requested. This suits findings that apply to almost every image but
+    /// rarely matter.
     pub unasked: bool,
-    /// For these phases, by name.
+    /// The names of the phases that disable it.
     pub phases: BTreeSet<String>,
 }
 
-/// A severity for subjects that meet more conditions.
+/// A severity for subjects that meet additional conditions.
 #[derive(Debug, Clone)]
 pub(crate) struct SeverityRaise {
     pub(crate) conditions: Vec<FieldCondition>,
     pub(crate) severity: Severity,
-    /// The phases it holds for; all of them when there are none.
+    /// The phases that it applies to; empty for all.
     pub(crate) phases: Vec<String>,
-    /// The conditions as the end of a sentence.
+    /// The conditions, as the end of a sentence.
     pub(crate) words: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The values of fields, and what a rule asks of them.
+//! The values of fields, and the conditions of rules on them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,16 +10,16 @@ use crate::size::format_size;
 pub enum FieldValue {
     /// `true` or `false` in a rule's file.
     Flag(bool),
-    /// A word, compared letter by letter.
+    /// A word, compared exactly.
     Text(String),
-    /// A count, which may be compared.
+    /// A count, which rules can compare.
     Number(u64),
-    /// A number of bytes, which a sentence says as a size.
+    /// A number of bytes, shown as a size.
     Bytes(u64),
 }
 
 impl FieldValue {
-    /// Its number, where it is one.
+    /// The numeric value, if it is one.
     fn number(&self) -> Option<u64> {
         match self {
             Self::Number(number) | Self::Bytes(number) => Some(*number),
@@ -39,7 +39,7 @@ impl fmt::Display for FieldValue {
     }
 }
 
-/// A field and the value it must have, or be compared with.
+/// A field, and the value to compare it with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FieldCondition {
     pub(super) field: &'static str,
@@ -48,14 +48,14 @@ pub(crate) struct FieldCondition {
 }
 
 impl FieldCondition {
-    /// Whether a subject with these fields meets it.
+    /// Whether a subject with these fields meets the condition.
     pub(crate) fn holds(&self, fields: &BTreeMap<&'static str, FieldValue>) -> bool {
         let Some(found) = fields.get(self.field) else {
             return false;
         };
         let order = found.number().cmp(&self.value.number());
         match self.comparison {
-            // Sizes and counts are one number to a rule.
+            // Rules treat sizes and counts as plain numbers.
             FieldComparison::Is => found == &self.value || (found.number().is_some() && order.is_eq()),
             FieldComparison::AtLeast => order.is_ge(),
             FieldComparison::AtMost => order.is_le(),
@@ -76,7 +76,7 @@ impl fmt::Display for FieldCondition {
     }
 }
 
-/// How a number of a subject is compared with that of a rule.
+/// A comparison of a subject's number with a rule's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FieldComparison {
     Is,
@@ -87,7 +87,7 @@ pub(super) enum FieldComparison {
 }
 
 impl FieldComparison {
-    /// The signs in a rule's file; those of two letters come first, as they begin with those of one.
+    /// The operators in a rule's file. Longer ones come first, because shorter ones are their prefixes.
     pub(super) const SIGNS: [(&str, Self); 4] = [
         (">=", Self::AtLeast),
         ("<=", Self::AtMost),

@@ -1,7 +1,7 @@
-//! Rules as data: what each speaks of, when it finds something, and what it says.
+//! Rules as data: their subjects, conditions and messages.
 //!
-//! A rule is one file: it names a kind of subject, which of its fields must have which values, and what to say.
-//! [`compile_rule`] checks it whole; `judge::rule` applies the compiled rules to the subjects of an image.
+//! Each file has one rule: a kind of subject, the required values of its fields, and the message. [`compile_rule`]
+//! validates it; `judge::rule` applies the compiled rules to the subjects of an image.
 
 mod compile;
 mod compiled_rule;

@@ -1,35 +1,35 @@
-//! A field of a kind of subject: its name, the values that it can have, and how a rule writes them.
+//! A field of a subject kind: its name, its possible values, and their syntax in rules.
 
 use crate::knowledge::mistake::unknown_name;
 use image_linkage::escape;
 
 use super::field_value::{FieldComparison, FieldCondition, FieldValue};
 
-/// A field of a kind of subject.
+/// A field of a subject kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubjectField {
-    /// The name by which a rule asks for it, and a message shows it.
+    /// The name in rules and messages.
     pub name: &'static str,
     values: FieldDomain,
 }
 
-/// The values that a field can have.
+/// The possible values of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FieldDomain {
     Flag,
-    /// A number, which a rule may compare with.
+    /// A number, which rules can compare.
     Number,
     Word(&'static [&'static str]),
-    /// A phase: one of the program's, or the user's.
+    /// A built-in or user-defined phase.
     Phase,
-    /// What an image says: no list of it is whole.
+    /// Text from an image, so it can be anything.
     Text,
 }
 
 impl SubjectField {
-    /// The condition that a rule's file writes; `phases` are those that there are.
+    /// Parses a condition in a rule's file; `phases` are the known names.
     ///
-    /// Errors: That the field never has it, and what it can have.
+    /// Errors: A message with the possible values of the field.
     pub(super) fn read(self, written: &str, phases: &[&str]) -> Result<FieldCondition, String> {
         let condition = |comparison, value| FieldCondition {
             field: self.name,
@@ -37,7 +37,7 @@ impl SubjectField {
             value,
         };
         let known = match self.values {
-            // YAML takes `True` for the flag as well.
+            // YAML also accepts `True`.
             FieldDomain::Flag => match written.to_ascii_lowercase().parse() {
                 Ok(flag) => return Ok(condition(FieldComparison::Is, FieldValue::Flag(flag))),
                 Err(_) => &["true", "false"],
@@ -76,7 +76,7 @@ impl SubjectField {
         Ok((comparison, number))
     }
 
-    /// Whether a subject may have this value: what it may not, no rule can ask for.
+    /// Whether the field allows this value. Rules cannot test for other values.
     pub fn allows(self, value: &FieldValue) -> bool {
         match (self.values, value) {
             (FieldDomain::Flag, FieldValue::Flag(_))

@@ -1,6 +1,6 @@
-//! The kinds of subject that rules speak of, and the fields that each has: one table.
+//! The kinds of rule subjects and their fields, in one table.
 //!
-//! What an image says of them is filled in by `judge/rule/subject/`, which has a file per kind.
+//! `judge/rule/subject/` fills in the values from an image, with a file per kind.
 
 use serde::Deserialize;
 
@@ -8,19 +8,19 @@ use super::subject_field::{SubjectField, flag, number, phase, text, word};
 use crate::knowledge::consumer_profile::{FailureImpact, RequestKind};
 use crate::knowledge::dead_weight::WeightPurpose;
 
-/// What is asked of an image: the rules of the other questions say nothing there.
+/// A question about an image or Dockerfile. Rules for other questions are not applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleQuestion {
-    /// Whether it serves its phases.
+    /// Whether an image serves its phases.
     Image,
-    /// Whether each of its objects finds what it needs.
+    /// Whether each object of an image finds its dependencies.
     Links,
-    /// Of a Dockerfile, whether its steps bring the library.
+    /// Whether the steps of a Dockerfile install the library.
     BuildFile,
 }
 
-/// The table of kinds as a type. A row is a doc line, the variant, the name that rules use, and the fields in the order in
-/// which a mistake in a rule lists them.
+/// Turns the table of kinds into a type. A row has a doc line, the variant, the name in rules, and the fields in the
+/// order that error messages list them.
 macro_rules! subject_kinds {
     ($($(#[$doc:meta])+ $kind:ident $name:literal [$($field:expr),* $(,)?])+) => {
         /// The kinds of subject.
@@ -30,7 +30,7 @@ macro_rules! subject_kinds {
         }
 
         impl SubjectKind {
-            /// All kinds, in the order of the table.
+            /// All kinds, in table order.
             pub const ALL: &[Self] = &[$(Self::$kind),+];
 
             /// The name used in rules.
@@ -38,7 +38,7 @@ macro_rules! subject_kinds {
                 match self { $(Self::$kind => $name,)+ }
             }
 
-            /// The fields that a subject of this kind has.
+            /// The fields of a subject of this kind.
             pub fn fields(self) -> &'static [SubjectField] {
                 match self { $(Self::$kind => const { &[$($field),*] },)+ }
             }
@@ -53,9 +53,9 @@ subject_kinds! {
         word("status_nvidia", STATUS),
         flag("has_headers"),
         flag("import_broken"),
-        // Whether a copy, a link to none or a program that asks is there.
+        // Whether the image contains a copy, a broken link to one or a requesting program.
         flag("concerns_cupti"),
-        // That of the dynamic loader, and whether the library is made for glibc alone.
+        // The C library of the dynamic loader, and whether the library requires glibc.
         word("libc", LIBC),
         flag("glibc_only"),
     ]
@@ -66,102 +66,103 @@ subject_kinds! {
         text("soname"),
         text("version"),
         word("owner", OWNER),
-        // Whether it serves only the tool that brings it.
+        // Whether the copy is private to the tool that bundles it.
         flag("decoy"),
         flag("loadable"),
         flag("loadable_nvidia"),
-        // Whether a program gets it.
+        // Whether a program loads it.
         flag("used"),
-        // Whether a module of Python may get it by what its code opens, which only a run could tell.
+        // Whether Python code may load it, which only a run can show.
         flag("may_be_used"),
-        // Whether the search ended at it, and what it needs is missing.
+        // Whether the search ended at it, but a dependency is missing.
         flag("reached"),
         flag("library"),
         flag("damaged"),
         text("damage"),
-        // Whether a search ends at it because it is damaged.
+        // Whether a search stops at it because it is damaged.
         flag("stops_search"),
-        // Whether the user of the image may not read it, and what keeps him from it.
+        // Whether the image's user cannot read it, and the reason.
         flag("denied"),
         text("denial"),
         text("machine"),
         text("image_machine"),
         flag("wrong_machine"),
         word("image_status", STATUS),
-        // Whether CUPTI can be had in the image all the same, by dlopen or by a program that asks.
+        // Whether the image provides CUPTI anyway, through dlopen or a requesting program.
         flag("image_serves"),
         // Whether the image has a dynamic loader.
         flag("has_loader"),
-        // Whether the loader searches its folder on some processors alone, where no other copy has its soname; and on which.
+        // Whether the loader searches its folder only on some processors, without another copy of the same soname; and
+        // on which.
         flag("some_processors"),
         text("processors"),
-        // The version of the CUDA runtime beside it, and whether it is of another release or even major version.
+        // The version of the CUDA runtime next to it, and whether its release or even major version differs.
         text("cudart"),
         flag("other_cudart"),
         flag("other_cudart_major"),
     ]
-    /// The copies of libcupti together, where there are several.
+    /// All copies of libcupti, if there are several.
     Copies "copies" [number("count"), text("versions")]
-    /// A link named as libcupti that leads nowhere.
+    /// A broken link with a name of libcupti.
     DanglingLink "dangling-link" [text("path"), text("target"), flag("dev_link")]
-    /// A file or link whose name says another soname than the file has.
+    /// A file or link whose name claims another soname than the file has.
     Misnamed "misnamed" [text("path"), text("says"), text("soname")]
-    /// Something that keeps libcupti, or a program that links it, from being loaded.
+    /// A failure to load libcupti, or a program that links it.
     Failure "failure" [
         text("object"),
         word("breaks", BREAKS),
         text("words"),
-        // Whether all that is missing is a newer glibc, which one is needed and which one is there.
+        // Whether only a newer glibc is missing, the required version, and the installed one.
         flag("glibc"),
         text("glibc_needed"),
         text("glibc_here"),
-        // Whether the C library of the image is musl.
+        // Whether the image's C library is musl.
         flag("musl"),
     ]
-    /// A program that opens libcupti at run time and does not get it.
+    /// A program that opens libcupti at run time but does not get it.
     Unserved "unserved" [
         text("name"),
         text("object"),
         text("wants"),
         text("words"),
-        // That the library is nowhere in the image, or the loader's words; and what the program then does.
+        // That the library is not in the image, or the loader's message; and the program's reaction.
         text("cause"),
         text("fails"),
         word("breaks", IMPACT),
-        // Whether another program of the same Python environment gets one.
+        // Whether another program in the same Python environment gets a copy.
         flag("others_served"),
-        // Whether it is a package that no Python of the image has on its path.
+        // Whether it is a package that is not on the path of any Python in the image.
         flag("unreachable"),
-        // What is to be done about it, as far as the image shows it.
+        // The fix, as far as the image shows it.
         text("cure"),
     ]
-    /// A program that asks for libcupti and does not start, or a library that cannot be loaded, for want of something else.
+    /// A requesting program that does not start, or a library that cannot be loaded, because of another missing part.
     Start "start" [
         text("name"),
         text("object"),
         text("words"),
-        // What is to be done about it, as far as the image shows it.
+        // The fix, as far as the image shows it.
         text("cure"),
         word("asks", ASKS),
-        // Whether a process is known that ends so; and whether it is that of the container's command.
+        // Whether a known process ends this way, and whether it runs the container's command.
         flag("process"),
         flag("own"),
     ]
-    /// The container's own command, where it does not start.
+    /// The container's own command, if it does not start.
     Command "command" [
         text("words"),
         text("cure"),
-        // Whether it starts, and is a tool that starts nothing.
+        // Whether it starts, but is a utility that starts nothing else.
         flag("idle"),
     ]
-    /// The programs of which only a run could tell by what name they open libcupti.
+    /// Programs that open libcupti under a name known only at run time.
     Undecided "undecided" [
-        // The objects, a few of many.
+        // The first few objects.
         text("names"),
-        // Whether one of them is linked with the library.
+        // Whether one of them links the library.
         flag("linked"),
     ]
-    /// Something that a phase needs, wants or forbids, and that is not so.
+    /// Something that a phase needs, wants or forbids, but the image does not satisfy.
     Need "need" [
         phase("phase"),
         word("level", LEVEL),
@@ -170,7 +171,7 @@ subject_kinds! {
         // Whether the program was built without it.
         flag("other_build"),
     ]
-    /// A program that gets libcupti.
+    /// A program that loads libcupti.
     Consumer "consumer" [
         text("name"),
         text("object"),
@@ -178,10 +179,10 @@ subject_kinds! {
         text("wants"),
         word("required", IMPACT),
         text("path"),
-        // Whether it imports symbols that the copy does not export, and which.
+        // Whether it imports symbols that the copy does not export, and their names.
         flag("lacks_symbols"),
         text("symbols"),
-        // Whether it imports functions of APIs that its copy exports and no longer has, and which these are.
+        // Whether it imports functions of removed APIs that its copy still exports, and the names of the APIs.
         flag("calls_ended"),
         text("ended"),
         // Whether it gets another release than it was made for, and which.
@@ -191,208 +192,209 @@ subject_kinds! {
         text("meant"),
         text("meant_by"),
     ]
-    /// Entries of `ld.so.cache` that are not as a fresh `ldconfig` would make them.
+    /// Entries of `ld.so.cache` that differ from a fresh `ldconfig` run.
     LdCache "ld-cache" [
-        // What is wrong, as the end of a sentence.
+        // The problem, as the end of a sentence.
         text("words"),
-        // Whether a fresh run of `ldconfig` makes the names found.
+        // Whether running `ldconfig` makes the loader find the names.
         flag("repaired_by_ldconfig"),
     ]
     /// A search path with an empty element.
     EmptyElement "empty-element" [text("of"), text("value"), text("working_dir")]
-    /// Variables of the loader or the driver that the container's command sets, or may set.
+    /// Loader or driver variables that the container's command sets, or may set.
     Environment "environment" [text("variables")]
-    /// A library that a variable makes the driver or NVTX load, and that cannot be loaded.
+    /// A library that a variable makes the driver or NVTX load, but that cannot be loaded.
     Injection "injection" [
         word("variable", INJECTION_VARIABLE),
         text("library"),
-        // The loader's words.
+        // The loader's message.
         text("words"),
-        // Whether nothing lies where the variable leads.
+        // Whether the variable leads to no file.
         flag("missing"),
     ]
-    /// A stub of the driver's library that a search path leads to.
+    /// A stub of the driver's library on a search path.
     Stub "stub" [
         text("path"),
         text("name"),
         word("by", STUB_BY),
-        // Whether it has the soname of the driver's library: then programs get it instead.
+        // Whether it has the soname of the driver's library, so that programs get it instead.
         flag("is_soname"),
     ]
-    /// Something of the GPU that the image tells the container runtime to leave out.
+    /// A part of the GPU driver that the image tells the container runtime to leave out.
     Runtime "runtime" [
         word("variable", RUNTIME_VARIABLE),
         text("value"),
         word("lacks", LACKS),
-        // What that means, as the end of a sentence.
+        // The consequence, as the end of a sentence.
         text("words"),
     ]
-    /// The CUDA version that the image needs a driver for.
+    /// The CUDA version that determines the driver requirement of the image.
     Cuda "cuda" [
-        // The newest of the image, and what says it: a copy of CUPTI, a CUDA runtime, or the environment.
+        // The newest CUDA version in the image, and its source: a copy of CUPTI, a CUDA runtime, or the environment.
         text("version"),
         text("from"),
-        // The driver that came with it, where none is known the branch; the former in words; the branch that minor-version
-        // compatibility asks for.
+        // The driver released with it, or else the branch; that driver in words; and the branch for minor-version
+        // compatibility.
         text("driver"),
         text("toolkit_driver"),
         text("branch"),
-        // Whether anything is known of the drivers for this version.
+        // Whether the drivers for this version are known.
         flag("has_driver"),
         flag("has_cupti"),
-        // The newest CUPTI and the file; what `NVIDIA_REQUIRE_CUDA` promises, and whether CUPTI is newer than that.
+        // The newest CUPTI and its file; the version in `NVIDIA_REQUIRE_CUDA`, and whether CUPTI is newer.
         text("cupti"),
         text("cupti_path"),
         text("required"),
         flag("newer_than_required"),
-        // Whether `NVIDIA_VISIBLE_DEVICES` names an instance of a GPU that MIG has split.
+        // Whether `NVIDIA_VISIBLE_DEVICES` names a MIG instance.
         flag("mig"),
-        // Whether it is a container that runs, whose host is known.
+        // Whether this is a running container, whose host is known.
         flag("running"),
-        // Whether a search path names the directory into which GKE mounts the driver.
+        // Whether a search path contains the directory where GKE mounts the driver.
         flag("names_nvidia_directory"),
     ]
-    /// A known fault of the release of a CUPTI that may be used.
+    /// A known fault in the release of a CUPTI in use.
     ReleaseFault "release-fault" [
         text("path"),
         text("version"),
-        // What fails, and what helps.
+        // The failing part, and the workaround.
         text("what"),
         text("fix"),
         text("source"),
     ]
-    /// A CUPTI that may be used, and a GPU that the run was asked about.
+    /// A CUPTI in use, and a requested GPU.
     Gpu "gpu" [
         text("path"),
         text("version"),
-        // Its name or number as the user gave it, its compute capability and architecture.
+        // The user's name for it, its compute capability and its architecture.
         text("gpu"),
         text("capability"),
         text("architecture"),
-        // Whether NVIDIA's toolkit of that CUDA supports the GPU, and which do.
+        // Whether NVIDIA's toolkit for that CUDA version supports the GPU, and which releases do.
         flag("supported"),
         text("releases"),
     ]
-    /// The host of a container that runs.
+    /// The host of a running container.
     Host "host" [
-        // The newest CUDA of the container, the driver of the host, the one that came with that CUDA, where that is known, and
-        // the branch from which on it runs.
+        // The container's newest CUDA, the host's driver, the driver released with that CUDA if known, and the first
+        // branch that runs it.
         text("cuda"),
         text("driver"),
         text("least_driver"),
         text("needed_driver"),
         flag("has_driver"),
-        // Whether the driver is as new as the CUDA, or of the branch on which any of its major version runs.
+        // Whether the driver is as new as the CUDA version, or from a branch that runs any release of its major
+        // version.
         flag("runs_cuda"),
         flag("older_than_cuda"),
         flag("has_gpu"),
         word("counters", GRANTED),
-        // Whether the environment tells a framework to register with a daemon, and whether one listens.
+        // Whether the environment makes a framework register with a daemon, and whether one listens.
         flag("asks_daemon"),
         flag("has_daemon"),
     ]
-    /// A framework that brings a profiler.
+    /// A framework that includes a profiler.
     Framework "framework" [
         // The distribution, such as `torch`.
         text("name"),
         text("version"),
-        // Whether a program of the image asks for CUPTI under the framework's name.
+        // Whether a program in the image requests CUPTI for the framework.
         flag("asks_for_cupti"),
-        // Whether TensorBoard is in the same environment, and whether the plugin that shows profiles is.
+        // Whether TensorBoard is in the same environment, and whether its profiler plugin is.
         flag("tensorboard"),
         flag("has_plugin"),
         text("plugin"),
         // Whether the environment lets a daemon start profiles.
         flag("daemon"),
     ]
-    /// A process that gets libcupti and not the library behind its counters.
+    /// A process that loads libcupti but not the library for its counters.
     Nvperf "nvperf" [
-        // Who asks: a program, or any process that opens CUPTI by its soname.
+        // The requester: a program, or any process that opens CUPTI by its soname.
         text("name"),
-        // Where the library is, as the end of a sentence.
+        // The location of the library, as the end of a sentence.
         text("words"),
-        // Whether another process of the image gets it.
+        // Whether another process in the image gets it.
         flag("others_get_it"),
     ]
-    /// An installed package of which files are gone.
+    /// An installed package with missing files.
     PackageFiles "package-files" [
         word("manager", MANAGER),
         text("name"),
         text("version"),
         text("list"),
-        // Those among its libraries and modules that are gone, those of them that are libraries, and all that it lists.
+        // The number of missing libraries and modules, of missing libraries alone, and of all listed files.
         number("missing"),
         number("libraries"),
         number("listed"),
-        // Some of them, and what took them away, as the end of a sentence.
+        // Some of their names, and the reason for their absence, as the end of a sentence.
         text("names"),
         text("removed"),
-        // Whether a program does not run for want of one.
+        // Whether a program does not run without one of them.
         flag("needed"),
     ]
-    /// What packages of a Python environment require and it does not have.
+    /// Unmet requirements of packages in a Python environment.
     Requirements "requirements" [
         word("state", REQUIREMENT_STATE),
         text("by"),
         text("what"),
         text("environment"),
-        // Whether a program does not run for want of it, and whether an import may ask for one of them by its name.
+        // Whether a program does not run without it, and whether an import may request one of them by name.
         flag("breaks"),
         flag("modules"),
         // Whether the library itself is among them.
         flag("library"),
     ]
-    /// Files of one kind of weight that nothing in the image is known to need.
+    /// Files of one weight category that nothing in the image is known to need.
     DeadWeight "dead-weight" [word("weight", WEIGHT), number("bytes"), number("count")]
-    /// A profiling tool that was asked for and would not work.
+    /// A requested profiling tool that would not work.
     Tool "tool" [
         text("tool"),
         word("state", LOST_TOOL),
-        // As the end of a sentence.
+        // The reason, as the end of a sentence.
         text("why"),
     ]
-    /// Profiling tools that were asked for together and keep each other out.
+    /// Requested profiling tools that exclude each other.
     Rivals "rivals" [text("tools"), text("why")]
-    /// A library that objects of the image need and do not get.
+    /// A library that objects of the image need but do not get.
     Link "link" [
-        // The name that is asked for, and the version of symbols that the library which was found has not.
+        // The requested name, and the symbol version that the found library lacks.
         text("name"),
         text("version"),
-        // Whether something was found and cannot be loaded.
+        // Whether a file was found but cannot be loaded.
         flag("refused"),
-        // Whether a file of its name lies where the search does not come to, and where.
+        // Whether a file of this name exists outside of the search path, and where.
         flag("in_image"),
         text("elsewhere"),
-        // Whether a program does not start for want of it.
+        // Whether a program does not start without it.
         flag("stops_program"),
-        // How many ask for it, and how many do not load, as a sentence.
+        // The number of requesting objects, and of objects that fail to load, as a sentence.
         text("count"),
-        // The loader's words.
+        // The loader's message.
         text("words"),
     ]
     /// An instruction of a Dockerfile.
     BuildStep "build-step" [
-        // The package, or the paths that are copied.
+        // The package, or the copied paths.
         text("what"),
         word("brings", STEP_BRINGS),
-        // The stage or image that is copied from.
+        // The stage or image that it copies from.
         text("from"),
-        // What would bring the library.
+        // The alternative that would install the library.
         text("instead"),
-        // The CUDA of what is brought, and that of the stage.
+        // The CUDA version of the copied or installed files, and that of the stage.
         text("release"),
         text("cuda"),
-        // The folder that no search path leads to.
+        // The folder that is not on any search path.
         text("folder"),
-        // Whether a search path leads to where the library would lie, were it among what is copied.
+        // Whether a search path covers the folder where the library would be if it were copied.
         flag("searched"),
-        // Whether another step brings the library, and whether one may.
+        // Whether another step installs the library, and whether one may.
         flag("brought"),
         flag("open"),
-        // Whether the file speaks of CUPTI.
+        // Whether the file mentions CUPTI.
         flag("concerned"),
     ]
-    /// A suppression of the config that is over or was for nothing.
+    /// An expired or unused suppression in the config.
     Suppression "suppression" [
         word("target", TARGET),
         text("rule"),
@@ -405,7 +407,7 @@ subject_kinds! {
 }
 
 impl SubjectKind {
-    /// Whether a rule of this kind is applied where this is asked.
+    /// Whether rules for this kind apply to this question.
     pub fn answers(self, question: RuleQuestion) -> bool {
         match self {
             Self::Suppression => true,
@@ -427,7 +429,7 @@ const IMPACT: &[&str] = &[
     FailureImpact::Gpu.name(),
     FailureImpact::Profiling.name(),
 ];
-/// What a failure breaks: a copy for everybody, or a program as its profile says.
+/// The effect of a failure: on a copy for all programs, or on one program as its profile says.
 const BREAKS: &[&str] = &[
     "cupti",
     FailureImpact::Import.name(),

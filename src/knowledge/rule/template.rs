@@ -1,14 +1,14 @@
-//! Sentences with fields of a subject in braces.
+//! Messages with placeholders for the fields of a subject.
 
 use std::collections::BTreeMap;
 
 use super::field_value::FieldValue;
 
-/// What stands for the library that is asked about, in the sentences of every rule: its name for people, such as `CUPTI`, and
-/// that of its file without `.so`, `libcupti`.
+/// The library placeholders in every rule's texts: the display name, such as `CUPTI`, and the file name without `.so`,
+/// `libcupti`.
 pub(super) const LIBRARY_FIELDS: [&str; 2] = ["library_name", "library_file"];
 
-/// A sentence and the fields in it.
+/// A message and its placeholders.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(from = "String")]
 pub struct MessageTemplate {
@@ -20,13 +20,13 @@ enum TemplatePart {
     Text(String),
     Field {
         name: String,
-        /// What stands for the field in the description of a rule; `<name>` if there is none.
+        /// The text for the field in a rule's description; `<name>` if there is none.
         words: Option<String>,
     },
 }
 
 impl TemplatePart {
-    /// A field as it is written between braces.
+    /// Parses a placeholder without its braces.
     fn field(written: &str) -> Self {
         let (name, words) = match written.split_once('|') {
             Some((name, words)) => (name, Some(words.to_owned())),
@@ -46,7 +46,7 @@ impl From<String> for MessageTemplate {
 }
 
 impl MessageTemplate {
-    /// Reads a sentence; `{name}` stands for a field, `{name|words}` for one that descriptions replace by `words`.
+    /// Parses a message. `{name}` is a placeholder; descriptions replace `{name|words}` by `words`.
     pub fn new(text: &str) -> Self {
         let mut parts = Vec::new();
         for (at, piece) in text.split('{').enumerate() {
@@ -62,7 +62,7 @@ impl MessageTemplate {
         Self { parts }
     }
 
-    /// The fields that the sentence names.
+    /// The fields that the message contains.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             TemplatePart::Field { name, .. } => Some(name.as_str()),
@@ -70,7 +70,7 @@ impl MessageTemplate {
         })
     }
 
-    /// Puts words in the place of a field, whatever subject there will be.
+    /// Replaces a field by a fixed text.
     pub(super) fn set_field(&mut self, field: &str, words: &str) {
         for part in &mut self.parts {
             if matches!(part, TemplatePart::Field { name, .. } if name == field) {
@@ -79,7 +79,7 @@ impl MessageTemplate {
         }
     }
 
-    /// Goes on with another sentence, where that says something.
+    /// Appends another message, unless that is empty.
     pub(super) fn append(&mut self, between: &str, more: Self) {
         if !more.parts.is_empty() {
             self.parts.push(TemplatePart::Text(between.to_owned()));
@@ -87,20 +87,20 @@ impl MessageTemplate {
         }
     }
 
-    /// The sentence with the values of a subject's fields.
+    /// The message with the values of a subject's fields.
     pub fn fill(&self, fields: &BTreeMap<&'static str, FieldValue>) -> String {
         let piece = |part: &TemplatePart| match part {
             TemplatePart::Text(text) => text.clone(),
             TemplatePart::Field { name, .. } => fields
                 .get(name.as_str())
                 .map(FieldValue::to_string)
-                // Compiling refused every field that the subject has not, so that nothing is lost here.
+                // Compilation rejects unknown fields, so nothing is lost here.
                 .unwrap_or_default(),
         };
         self.parts.iter().map(piece).collect()
     }
 
-    /// The sentence with the words or the names of its fields, for explanations.
+    /// The message with the words or names of its fields, for explanations.
     pub fn with_field_names(&self) -> String {
         let piece = |part: &TemplatePart| match part {
             TemplatePart::Text(text) => text.clone(),

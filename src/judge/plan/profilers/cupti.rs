@@ -1,4 +1,4 @@
-//! What a tool gets of CUPTI: through the program that it runs in, or by itself.
+//! How a tool gets CUPTI: through the program that it runs in, or directly.
 
 use super::readiness::ToolReasons;
 use crate::facts::{
@@ -13,15 +13,15 @@ use image_linkage::loader::RequestOutcome;
 /// An API that a tool uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiUse {
-    /// One of those that the tool uses.
+    /// The API.
     pub api: &'static CuptiApi,
     /// Whether only some of the tool's options use it.
     pub optional: bool,
-    /// Whether it can be used; `None` where nothing in the image asks for CUPTI in the tool's name.
+    /// Whether it can be used; `None` if nothing in the image requests CUPTI for the tool.
     pub usable: ByWorld<Option<ApiAvailability>>,
 }
 
-/// The consumers that are the program of this id.
+/// The consumers that belong to the program with this id.
 pub(super) fn consumers_of_program<'f>(
     facts: &'f ImageFacts,
     program: &'f str,
@@ -30,7 +30,7 @@ pub(super) fn consumers_of_program<'f>(
     facts.consumers.iter().filter(of_program)
 }
 
-/// The objects of the program of this id of which only a run could tell what they open.
+/// The objects of this program that open files under names known only at run time.
 pub(super) fn undecided_openers<'f>(
     facts: &'f ImageFacts,
     program: &'f str,
@@ -39,7 +39,7 @@ pub(super) fn undecided_openers<'f>(
     facts.undecided.iter().filter(of_program)
 }
 
-/// Why a program cannot start, where all of its copies need CUPTI and none can.
+/// Why a program cannot start: all of its copies need CUPTI and none gets it.
 pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -> Vec<String> {
     let fails = |consumer: &CuptiConsumer| {
         let gets = consumer.outcome.get(world);
@@ -52,7 +52,7 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
             FailureImpact::Profiling => None,
         }
     };
-    // One copy that can be imported is enough for the program not to be called broken.
+    // One importable copy is enough for the program to work.
     let failures: Option<Vec<(&CuptiConsumer, String)>> = consumers_of_program(facts, program)
         .map(|consumer| Some((consumer, fails(consumer)?)))
         .collect();
@@ -66,9 +66,9 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
         .collect()
 }
 
-/// What keeps an object from being loaded, in the loader's words.
+/// Why an object cannot be loaded, in the loader's words.
 pub(crate) fn load_failure(gets: &ConsumerOutcome) -> Option<String> {
-    // In the order in which ld.so meets them: the library, what else is needed, symbols at last.
+    // In the order of ld.so: the library, its other dependencies, then symbols.
     if gets.outcome != RequestOutcome::Loaded {
         return Some(gets.message.clone());
     }
@@ -83,7 +83,7 @@ pub(crate) fn load_failure(gets: &ConsumerOutcome) -> Option<String> {
     ))
 }
 
-/// Judges what a tool gets of CUPTI.
+/// Judges a tool's access to CUPTI.
 pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, world: World) {
     let Some(program) = &profiler.profile.consumer else {
         return of_plain(verdict, facts, profiler, world);
@@ -91,7 +91,7 @@ pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, pr
     let judged: Vec<ToolReasons> = askers(facts, program)
         .map(|(consumer, reach)| of_consumer(facts, profiler, consumer, reach.get(world), world))
         .collect();
-    // A wheel with CUPTI linked into it profiles well and asks for nothing.
+    // A wheel with CUPTI linked in profiles well without requesting a library.
     if let Some(build) = program_build(facts, program).filter(|_| judged.is_empty()) {
         if build.has_library {
             verdict.found.push(format!(
@@ -111,7 +111,7 @@ pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, pr
                 .to_owned(),
         );
     }
-    // Of several environments the one that works counts.
+    // If there are several environments, the one that works counts.
     let best = judged.into_iter().min_by_key(|judged| judged.missing.len());
     if let Some(best) = best {
         verdict.missing.extend(best.missing);
@@ -120,13 +120,13 @@ pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, pr
     }
 }
 
-/// How the program of this id was built: of several copies, one with CUPTI counts.
+/// How this program was built; if there are several copies, one with CUPTI wins.
 pub(crate) fn program_build<'f>(facts: &'f ImageFacts, program: &str) -> Option<&'f ProgramBuild> {
     let builds = facts.related.builds.iter().filter(|build| build.program == program);
     builds.max_by_key(|build| build.has_library)
 }
 
-/// What is the matter with a build without CUPTI.
+/// The message for a build without CUPTI.
 pub(crate) fn built_without(build: &ProgramBuild) -> String {
     format!(
         "{} was built without CUPTI, as the flags in {} say",
@@ -161,7 +161,7 @@ fn of_consumer(
         verdict.unknown.push(format!("{object}: {why}"));
         return verdict;
     }
-    // Without libcupti each of its APIs would repeat the same reason.
+    // Without libcupti every API would repeat the same reason.
     if let Some(words) = load_failure(gets) {
         verdict.missing.push(format!("{object}: {words}"));
         return verdict;
@@ -183,7 +183,7 @@ fn of_plain(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, 
     let resolution = &plain.resolution;
     let name = escape::escape_bytes(&plain.name);
     let Some(object) = opened_object(resolution).filter(|_| resolution.loads()) else {
-        // Only where no process can start is nothing opened and nothing unresolved.
+        // Without an unresolved object, no process can start at all.
         let words = unresolved_objects(resolution).next();
         let words = words.map_or("the image has no dynamic loader", |missing| missing.message.as_str());
         verdict.missing.push(format!("dlopen(\"{name}\"): {words}"));
@@ -197,20 +197,20 @@ fn of_plain(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, 
     }
 }
 
-/// What a process without search paths of its own reaches.
+/// The access of a process without its own search paths.
 fn of_nobody(facts: &ImageFacts) -> impl Iterator<Item = &ByWorld<CuptiAccess>> {
     let nobody = facts.apis.iter().filter(|asker| asker.consumer.is_none());
     nobody.map(|asker| &asker.reach)
 }
 
-/// Adds what becomes of the APIs: those that have to be there, and those that only some options need.
+/// Adds the state of the APIs: required ones, and those that only some options need.
 fn of_apis(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, reach: &CuptiAccess) {
     for id in &profiler.profile.apis {
         if let Some(words) = facts.tables.find_api(id).and_then(|api| lacks(reach, api)) {
             verdict.missing.push(words);
         }
     }
-    // An option that cannot be used does not keep the tool from working.
+    // An unusable option does not stop the tool from working.
     for id in &profiler.profile.optional_apis {
         if let Some(words) = facts.tables.find_api(id).and_then(|api| lacks(reach, api)) {
             verdict.found.push(format!("without {words}"));
@@ -240,7 +240,7 @@ pub(super) fn api_uses(facts: &ImageFacts, profiler: &Profiler) -> Vec<ApiUse> {
     );
     let best = |world: World, api: &CuptiApi| {
         let usable = reaches.iter().map(|reach| reach.get(world).usable(&api.id));
-        // `Yes` is the least value: the process that gets furthest speaks for the tool.
+        // `Yes` is the smallest value, so the process that gets furthest decides.
         usable.min()
     };
     let needed = said.apis.iter().map(|id| (id, false));

@@ -1,4 +1,4 @@
-//! What an image holds of profiling tools: Python distributions, programs, libraries and settings.
+//! Finds the parts of profiling tools in an image: Python distributions, programs, libraries and settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,42 +8,42 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
 use python_path::DEFAULT_PATH;
 
-/// What was looked for, for a list of profilers, and where it is.
+/// The parts found for a list of profilers, with their locations.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InstalledTools {
-    /// ELF objects by the name or pattern that was looked for; the first in the order of paths.
+    /// ELF objects by the requested name or pattern; the first by path wins.
     pub objects: BTreeMap<String, RootPath>,
-    /// Python distributions and their versions, by the name in its normal form.
+    /// Python distributions and their versions, by normalized name.
     pub distributions: BTreeMap<String, String>,
-    /// Programs that were found, by the name that was looked for.
+    /// Programs by the requested name.
     pub executables: BTreeMap<String, ToolProgram>,
     /// The environment of the process.
     pub environment: BTreeMap<String, String>,
 }
 
-/// A program that was found.
+/// A program in the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolProgram {
-    /// The file, links followed.
+    /// The file, with links resolved.
     pub path: RootPath,
-    /// Where it was found.
+    /// The kind of folder it is in.
     pub place: ProgramPlace,
 }
 
-/// Where a program was found.
+/// The kind of folder a program is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramPlace {
-    /// In a folder of the image's `PATH`.
+    /// A folder on the image's `PATH`.
     Path,
-    /// In a folder that is not on it.
+    /// Another folder.
     Folder,
 }
 
-/// Looks for what `profilers` name. `over` are the variables over those of the image config.
+/// Looks for the parts that `profilers` name. `over` overrides variables of the image config.
 pub fn find_installed_tools(facts: &ImageFacts, profilers: &[Profiler], over: &[(String, String)]) -> InstalledTools {
     let rootfs = &facts.contexts.as_is.rootfs;
     let environment: BTreeMap<String, String> =
-        // Later pairs win, as `--env` does over the config of the image.
+        // Later pairs win, as with `--env` over the image config.
         facts.image.config.env.iter().chain(over).cloned().collect();
     let conditions = || {
         profilers
@@ -67,7 +67,7 @@ pub fn find_installed_tools(facts: &ImageFacts, profilers: &[Profiler], over: &[
     }
 }
 
-/// The objects by the name or pattern that was looked for.
+/// The objects by the requested name or pattern.
 fn objects<'c>(rootfs: &Rootfs, conditions: impl Iterator<Item = &'c ToolCondition>) -> BTreeMap<String, RootPath> {
     let wanted: BTreeSet<&String> = conditions.flat_map(|condition| &condition.objects).collect();
     let mut objects = BTreeMap::new();
@@ -84,7 +84,7 @@ fn objects<'c>(rootfs: &Rootfs, conditions: impl Iterator<Item = &'c ToolConditi
 }
 
 fn executables(rootfs: &Rootfs, path: &str, condition: &ToolCondition) -> Vec<(String, ToolProgram)> {
-    // A relative element depends on where the shell stands, which no image says.
+    // A relative element depends on the shell's working directory, which no image shows.
     let on_path = path.split(':').filter(|folder| folder.starts_with('/'));
     let on_path: Vec<Vec<u8>> = on_path.map(|folder| folder.as_bytes().to_vec()).collect();
     let folders: Vec<Vec<u8>> = condition
@@ -92,7 +92,7 @@ fn executables(rootfs: &Rootfs, path: &str, condition: &ToolCondition) -> Vec<(S
         .iter()
         .flat_map(|pattern| matching(rootfs, pattern))
         .collect();
-    // On PATH first: what lies in the folder of a tool has to be called by its path.
+    // PATH comes first, because a program elsewhere has to be called by its path.
     let places = [(ProgramPlace::Path, on_path), (ProgramPlace::Folder, folders)];
     let locate = |name: &String| {
         places.iter().find_map(|(place, folders)| {
@@ -104,7 +104,7 @@ fn executables(rootfs: &Rootfs, path: &str, condition: &ToolCondition) -> Vec<(S
     condition.executables.iter().filter_map(locate).collect()
 }
 
-/// The program `name` in a folder: a file that somebody may execute.
+/// The program `name` in a folder: a file with any execute bit.
 fn program(rootfs: &Rootfs, folder: &[u8], name: &str) -> Option<RootPath> {
     let found = rootfs.lookup(&[folder, b"/", name.as_bytes()].concat()).ok()?;
     match &rootfs.node(found.node).kind {
@@ -113,13 +113,13 @@ fn program(rootfs: &Rootfs, folder: &[u8], name: &str) -> Option<RootPath> {
     }
 }
 
-/// The folders that a pattern stands for.
+/// The folders that match a pattern.
 fn matching(rootfs: &Rootfs, pattern: &str) -> Vec<Vec<u8>> {
     let mut folders = vec![Vec::new()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
         let below = |folder: &Vec<u8>| -> Vec<Vec<u8>> {
             let child = |name: &[u8]| [folder, &b"/"[..], name].concat();
-            // Patterns come from profiles, never from the image, and hold a `*` at the end of a part alone.
+            // Patterns come from profiles, never from the image, and have a `*` only at the end of a component.
             if part.ends_with('*') {
                 names(rootfs, folder)
                     .filter(|name| matches_name_pattern(name, part))
@@ -136,7 +136,7 @@ fn matching(rootfs: &Rootfs, pattern: &str) -> Vec<Vec<u8>> {
 
 fn names<'r>(rootfs: &'r Rootfs, folder: &[u8]) -> impl Iterator<Item = &'r [u8]> + use<'r> {
     let node: Option<NodeId> = rootfs
-        // The empty folder is the root.
+        // An empty path means the root.
         .lookup(&[folder, b"/"].concat())
         .ok()
         .map(|found| found.node);

@@ -1,4 +1,4 @@
-//! Which profiling tools would work in an image: a state for each, with its reasons, and what to take instead.
+//! Judges which profiling tools would work in an image: a state for each, with reasons and fallbacks.
 
 mod cupti;
 pub mod installed_tools;
@@ -18,16 +18,16 @@ use crate::knowledge::{CuptiNeed, Profiler, ToolCondition};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 
-/// What is taken instead of a tool.
+/// A replacement for a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FallbackTool<'p> {
     /// The tool as its profile describes it.
     pub profiler: &'p Profiler,
-    /// Its own state in the image as it is.
+    /// Its own state in the unchanged image.
     pub state: ReadinessState,
 }
 
-/// A tool and what an image makes of it.
+/// The assessment of a tool in an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolAssessment<'p> {
     /// The tool as its profile describes it.
@@ -36,11 +36,11 @@ pub struct ToolAssessment<'p> {
     pub here: ByWorld<ToolReadiness>,
     /// The APIs that it uses.
     pub apis: Vec<ApiUse>,
-    /// What to take instead, the best first; nothing for a tool that is ready.
+    /// The fallbacks, best first; empty for a ready tool.
     pub fallbacks: Vec<FallbackTool<'p>>,
 }
 
-/// Judges the tools, in the order of their files.
+/// Assesses the tools, in file order.
 pub fn assess_tools<'p>(
     facts: &ImageFacts,
     tools: &InstalledTools,
@@ -81,7 +81,7 @@ pub fn assess_tools<'p>(
         .collect()
 }
 
-/// The states of the tools in one world: of those that look for themselves, then of those that read traces.
+/// The states of the tools in one world. Tools that read traces come after the tools that write them.
 fn states<'p>(
     facts: &ImageFacts,
     tools: &InstalledTools,
@@ -89,7 +89,7 @@ fn states<'p>(
     world: World,
 ) -> BTreeMap<&'p str, ToolReadiness> {
     let mut states = BTreeMap::new();
-    // No tool reads what a reader of traces writes, so that two groups are enough.
+    // No tool reads the output of a trace reader, so two groups suffice.
     let (first, second): (Vec<&Profiler>, Vec<&Profiler>) = profilers
         .iter()
         .partition(|profiler| profiler.profile.traces_of.is_empty());
@@ -123,9 +123,9 @@ fn judge_one(
             None => verdict.not_applicable.push(condition.otherwise.clone()),
         }
     }
-    // The first that fails says it all: without PyTorch there is no PyTorch without CUDA.
+    // The first failed condition suffices: without PyTorch, "PyTorch without CUDA" is redundant.
     verdict.not_applicable.truncate(1);
-    // A tool within a program falls with it: where `import torch` fails, so does its profiler.
+    // A tool inside a program fails with it: if `import torch` fails, so does its profiler.
     for program in &said.runs_in {
         verdict.missing.extend(cupti::import_failures(facts, program, world));
     }
@@ -134,7 +134,7 @@ fn judge_one(
     }
     for (number, condition) in said.needs.iter().enumerate() {
         let Some(found) = met(facts, tools, condition) else {
-            // Without nsys nobody misses its launcher.
+            // Without nsys, its missing launcher is irrelevant.
             verdict.missing.push(condition.otherwise.clone());
             break;
         };
@@ -145,7 +145,7 @@ fn judge_one(
     }
     capabilities(&mut verdict, facts, profiler);
     if verdict.found.is_empty() {
-        // A tool that needs nothing more is ready by what it applies to.
+        // A tool without further needs is ready because it applies.
         verdict.found.extend(applies.pop());
     }
     if verdict.found.is_empty() && !said.capabilities.is_empty() {
@@ -157,7 +157,7 @@ fn judge_one(
     verdict.readiness()
 }
 
-/// What of a condition is there, in words; `None` when nothing is.
+/// The part of a condition that is met, as text; `None` if none is.
 fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) -> Option<String> {
     let object = || {
         let mut patterns = condition.objects.iter();
@@ -200,7 +200,7 @@ fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) ->
         .or_else(variable)
 }
 
-/// Adds why a program of the tool that is in the image does not start.
+/// Adds the reason why an installed program of the tool does not start.
 fn add_start_failures(
     verdict: &mut ToolReasons,
     context: &ProcessContext,
@@ -227,7 +227,7 @@ fn add_start_failures(
 }
 
 fn capabilities(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler) {
-    // The variable is of the image's config, the same in both worlds.
+    // The variable is from the image config, so it is the same in both worlds.
     let granted = facts.contexts.as_is.capabilities.as_deref();
     for capability in &profiler.profile.capabilities {
         if crate::knowledge::host::grants_capability(capability, granted) {
@@ -241,7 +241,7 @@ fn capabilities(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profil
     }
 }
 
-/// What the tools whose traces this one reads make of it.
+/// Judges a trace reader by the states of the tools whose traces it reads.
 fn traces(profiler: &Profiler, states: &BTreeMap<&str, ToolReadiness>, profilers: &[Profiler]) -> ToolReasons {
     let mut verdict = ToolReasons::default();
     let writers: Vec<(&Profiler, ReadinessState)> = profiler
@@ -265,7 +265,7 @@ fn traces(profiler: &Profiler, states: &BTreeMap<&str, ToolReadiness>, profilers
         named(ReadinessState::Unknown),
         named(ReadinessState::NotReady),
     );
-    // One writer that is ready is enough for there to be something to read.
+    // One ready writer is enough to have something to read.
     let list = match (ready.as_slice(), unknown.as_slice(), broken.as_slice()) {
         ([first, ..], ..) => {
             verdict.found.push(format!("it reads what {first} writes"));
@@ -279,7 +279,7 @@ fn traces(profiler: &Profiler, states: &BTreeMap<&str, ToolReadiness>, profilers
         }
         ([], [], broken) => broken.join(", "),
     };
-    // No writer applies to the image: it is not at fault for traces that nobody writes.
+    // No writer applies to the image, so the image is not to blame for missing traces.
     if list.is_empty() {
         verdict
             .not_applicable

@@ -1,15 +1,15 @@
-//! Whether a tool works in an image, and the reasons that come to it.
+//! Whether a tool works in an image, and the reasons.
 
 /// Whether a tool works here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReadinessState {
-    /// It does, as far as an image shows it.
+    /// It does, as far as the image shows.
     Ready,
-    /// An image does not show it.
+    /// The image does not show it.
     Unknown,
-    /// Something that it needs is not in the image, or cannot be loaded.
+    /// Something that it needs is missing, or cannot be loaded.
     NotReady,
-    /// There is nothing for it to look at.
+    /// The image has nothing for it to observe.
     NotApplicable,
 }
 
@@ -25,16 +25,16 @@ impl ReadinessState {
     }
 }
 
-/// A state and why.
+/// A state and its reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolReadiness {
-    /// Whether it would work, as far as an image shows.
+    /// Whether the tool would work, as far as the image shows.
     pub state: ReadinessState,
-    /// Why, one fact each.
+    /// The reasons, one fact each.
     pub because: Vec<String>,
 }
 
-/// What is gathered of one tool.
+/// The reasons gathered for one tool.
 #[derive(Default)]
 pub(super) struct ToolReasons {
     pub not_applicable: Vec<String>,
@@ -45,7 +45,7 @@ pub(super) struct ToolReasons {
 
 impl ToolReasons {
     pub fn readiness(self) -> ToolReadiness {
-        // What does not apply comes before what is missing: an image without PyTorch is not at fault for its profiler.
+        // Not applicable takes precedence: an image without PyTorch is not to blame for the missing PyTorch profiler.
         let (state, because) = match self {
             Self { not_applicable, .. } if !not_applicable.is_empty() => {
                 (ReadinessState::NotApplicable, not_applicable)

@@ -1,31 +1,32 @@
-//! An instruction of a Dockerfile that does not bring libcupti as it seems to.
+//! A Dockerfile instruction that does not install libcupti as it seems to.
 
 use super::rule_subject::{RuleSubject, escaped, flag, text};
 use crate::knowledge::rule::SubjectKind;
 
-/// What is known of an instruction.
+/// The facts of an instruction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BuildStepFacts {
-    /// The package, or the paths that are copied.
+    /// The package, or the copied paths.
     pub what: String,
-    /// What it brings: `nothing`, `no-package`, `headers`, `missing`, `other-release` or `off-path`.
+    /// The effect: `nothing`, `no-package`, `headers`, `missing`, `other-release` or `off-path`.
     pub brings: &'static str,
-    /// The stage or image that is copied from.
+    /// The stage or image that it copies from.
     pub from: String,
-    /// What would bring the library.
+    /// The alternative that would install the library.
     pub instead: String,
-    /// The CUDA of what is brought.
+    /// The CUDA version of the copied or installed files.
     pub release: Option<String>,
-    /// The CUDA of the stage.
+    /// The CUDA version of the stage.
     pub cuda: Option<String>,
-    /// The folder that no search path leads to.
+    /// The folder that is not on any search path.
     pub folder: String,
-    /// Whether a search path leads to where the library would lie, were it among what is copied.
+    /// Whether a search path covers the folder where the library would be if it were copied.
     pub searched: bool,
 }
 
 impl RuleSubject {
-    /// An instruction in a build that brings the library in another way, or may, and that speaks of it, or not.
+    /// An instruction as a subject. The flags tell whether the build gets the library in another way, whether that is
+    /// open, and whether the build mentions the library.
     pub fn of_build_step(facts: &BuildStepFacts, is_brought: bool, is_open: bool, is_concerned: bool) -> Self {
         SubjectKind::BuildStep.subject([
             ("what", escaped(&facts.what)),

@@ -1,4 +1,4 @@
-//! A program that gets libcupti.
+//! A program that loads libcupti.
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, escaped, flag, text};
@@ -11,10 +11,10 @@ use crate::knowledge::rule::SubjectKind;
 use image_linkage::elf::{ByteString, SymbolRole};
 use image_linkage::escape;
 
-/// The symbols that are named in a message, at most.
+/// The maximum number of symbols in a message.
 const SYMBOLS: usize = 5;
 
-/// The programs that get a copy.
+/// The programs that load a copy.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let served = facts
         .consumers
@@ -28,7 +28,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .collect()
 }
 
-/// The APIs of which a program imports functions that the copy it gets exports and no longer has.
+/// The APIs whose functions a program imports and its copy still exports, although that release has removed them.
 fn ended_apis<'f>(facts: &'f ImageFacts, consumer: &CuptiConsumer) -> Vec<&'f str> {
     let got = consumer.outcome.as_is.real_path.as_ref();
     let copy = facts.copies.iter().find(|copy| got == Some(&copy.real_path));
@@ -54,7 +54,7 @@ fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>, ended: &
     let is_shadowed = shadowed.is_some();
     let shadowed = shadowed.unwrap_or_default();
     let how = gets.how.map(|how| how.text(&gets.objects));
-    // The stage that won is the one to be changed where the wrong copy is found.
+    // The user has to change the search stage that found the wrong copy.
     let evidence = how.map(|how| {
         let path = real_path.clone().unwrap_or_default();
         Evidence::Words(format!("{} gets {path} through {how}", consumer.object))
@@ -67,7 +67,7 @@ fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>, ended: &
             ("wants", text(escape::escape_bytes(&consumer.wants))),
             ("required", text(consumer.required.name())),
             ("path", text(real_path.unwrap_or_default())),
-            // With lazy binding such a program starts, and ends at the first call of one of them.
+            // With lazy binding such a program starts, and exits at the first call of a missing symbol.
             ("lacks_symbols", flag(!gets.missing_symbols.is_empty())),
             ("symbols", text(list(&gets.missing_symbols))),
             ("calls_ended", flag(!ended.is_empty())),
@@ -82,7 +82,7 @@ fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>, ended: &
         .shown_by(evidence)
 }
 
-/// The first of the names, and how many more there are.
+/// The first names, and the number of further ones.
 fn list(names: &[ByteString]) -> String {
     let first: Vec<String> = names
         .iter()

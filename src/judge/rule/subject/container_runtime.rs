@@ -1,10 +1,10 @@
-//! Something of the GPU that the image tells the container runtime to leave out.
+//! A part of the GPU driver that the image tells the container runtime to leave out.
 
 use super::rule_subject::{RuleSubject, escaped, text};
 use crate::facts::ImageFacts;
 use crate::knowledge::rule::SubjectKind;
 
-/// What the environment of the image leaves out.
+/// The parts that the image's environment leaves out.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let context = &facts.contexts.as_is;
     let capabilities = context.capabilities.as_deref();
@@ -14,7 +14,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         let words = "no GPU is visible unless the start of the container sets the variable";
         found.push(subject("NVIDIA_VISIBLE_DEVICES", value, "devices", words));
     }
-    // Nothing that CUPTI needs comes with `video`, `graphics` or `display`.
+    // CUPTI needs nothing from `video`, `graphics` or `display`.
     let lacking = [
         ("compute", "libcuda.so.1 is not added from the host"),
         (
@@ -31,12 +31,12 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     found
 }
 
-/// `void`, `none` and an empty value give no device (container-toolkit, "Environment variables").
+/// `void`, `none` and an empty value provide no device (container-toolkit, "Environment variables").
 fn hides_devices(value: &str) -> bool {
     matches!(value, "" | "void" | "none")
 }
 
-/// Whether a list of capabilities leaves one out; an empty one stands for the default, `utility,compute`.
+/// Whether a list of capabilities lacks one; an empty list means the default, `utility,compute`.
 fn lacks(value: &str, capability: &str) -> bool {
     let mut words = value.split(',').map(str::trim);
     !value.is_empty() && !words.any(|word| word == "all" || word == capability)

@@ -1,15 +1,14 @@
-//! The copies of libcupti together, where there are several.
+//! All copies of libcupti, if there are several.
 
 use super::rule_subject::{RuleSubject, count, escaped};
 use crate::facts::{CuptiCopy, ImageFacts};
 use crate::knowledge::rule::SubjectKind;
 
-/// The copies for the image's processor that a process can map, tools' own ones left out; nothing where there
-/// are fewer than two.
+/// The mappable copies for the image's processor, without those private to tools; none if there are fewer than two.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let maps = |copy: &&CuptiCopy| copy.soname.is_some() && copy.by_path.as_is.root.is_some();
     let copies: Vec<&CuptiCopy> = facts.own_copies().filter(maps).collect();
-    // The rule is about which of several is found; what is wrong with a lone one is told of the copy.
+    // The rule is about which of several copies is found; a single copy has its own subject.
     if copies.len() < 2 {
         return Vec::new();
     }

@@ -21,7 +21,7 @@ fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
         ("owner", text(copy.owner.kind.name())),
         ("decoy", flag(copy.decoy)),
         ("image_status", text(facts.status.as_is.name())),
-        // Where only a run could tell, nothing is said of who does not get to it.
+        // If only a run can show who gets it, do not report a copy that is not reached.
         ("image_serves", flag(facts.provides_cupti() || facts.is_open())),
         ("has_loader", flag(facts.contexts.as_is.linker.is_some())),
     ]);
@@ -45,7 +45,7 @@ fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
 type FieldPairs<const N: usize> = [(&'static str, FieldValue); N];
 
 fn identity(copy: &facts::CuptiCopy) -> FieldPairs<5> {
-    // A file that is no library has no soname, and is told by the name that made it a copy.
+    // A file that is not a library has no soname. Use the name that made it a copy.
     let own_name = || copy.real_path.name().into();
     let soname = copy.soname.clone().unwrap_or_else(own_name);
     let version = copy.version.as_ref().map(|(version, _)| version.clone());
@@ -59,9 +59,9 @@ fn identity(copy: &facts::CuptiCopy) -> FieldPairs<5> {
 }
 
 fn state(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<10> {
-    // The search did end at it, but what it needs is missing: that is another finding.
+    // The search did end here, but a dependency is missing, which is another finding.
     let mut consumers = facts.consumers.iter();
-    // By a program that would start if the container's command did.
+    // For a program that would start if the container's command did.
     let is_lost = consumers.any(|consumer| facts.ends_with_command(consumer));
     let may_be_used = is_lost || facts.undecided.iter().any(facts::UndecidedOpener::is_python);
     let reached = copy.how.is_some() && !copy.loadable.as_is && !copy.by_path.as_is.loads();
@@ -82,10 +82,10 @@ fn state(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<10> {
     ]
 }
 
-/// Whether the search of a plain dlopen, or of a program that asks, is refused at the file.
+/// Whether the file stops the search of a plain dlopen, or of a requesting program.
 fn stops_search(facts: &ImageFacts, copy: &facts::CuptiCopy) -> bool {
     let rootfs = &facts.contexts.as_is.rootfs;
-    // glibc goes on past a file of another machine or class, and gives up at one that is damaged.
+    // glibc skips a file for another machine or class, but gives up at a damaged one.
     let here = |step: &SearchStep| match step {
         SearchStep::Tried {
             path,
@@ -106,14 +106,14 @@ fn stops_search(facts: &ImageFacts, copy: &facts::CuptiCopy) -> bool {
         .any(|trace| trace.iter().any(here))
 }
 
-/// What processor the copy is for, and whether the image's loader passes it over.
+/// The copy's processor, and whether the image's loader skips it.
 fn machine(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<3> {
     let arch = Arch::of_platform(&facts.image.platform.architecture);
     let rootfs = &facts.contexts.as_is.rootfs;
     let elf = rootfs
         .file(&copy.real_path.absolute())
         .and_then(|file| file.elf.as_ref());
-    // For such a file the loader goes on searching, as if it were not there.
+    // The loader skips such a file as if it did not exist.
     let differs = elf
         .zip(arch)
         .is_some_and(|(elf, arch)| elf.machine != arch.machine || elf.class() != arch.class);
@@ -124,7 +124,7 @@ fn machine(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<3> {
     ]
 }
 
-/// The processors on which alone the loader searches the folder of a copy, where it is the only one of its soname.
+/// The processors that the loader restricts the copy's folder to, if no other copy has the same soname.
 fn processors(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<2> {
     let mut others = facts.copies.iter().filter(|other| other.real_path != copy.real_path);
     let is_alone = !others.any(|other| other.soname == copy.soname);
@@ -137,7 +137,7 @@ fn processors(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<2> {
     ]
 }
 
-/// The CUDA runtime that the copy is used with. A copy that a tool brings for itself goes with that tool.
+/// The CUDA runtime that the copy is used with. A copy bundled with a tool belongs to that tool instead.
 fn runtime(copy: &facts::CuptiCopy, runtimes: &[CudaRuntime]) -> FieldPairs<3> {
     let beside = cuda_runtime::runtime_beside(copy, runtimes).filter(|_| copy.owner.kind != OwnerKind::Bundled);
     let own = copy.cuda();
@@ -148,7 +148,7 @@ fn runtime(copy: &facts::CuptiCopy, runtimes: &[CudaRuntime]) -> FieldPairs<3> {
         ("cudart", escaped(&cudart.unwrap_or_default())),
         ("other_cudart", flag(versions.is_some_and(|(own, other)| own != other))),
         (
-            // Releases of one major version are made to work together, others are not.
+            // Releases of one major version are compatible, others are not.
             "other_cudart_major",
             flag(versions.is_some_and(|(own, other)| own.0 != other.0)),
         ),

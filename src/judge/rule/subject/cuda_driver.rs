@@ -1,4 +1,4 @@
-//! The CUDA version that the image needs a driver for.
+//! The CUDA version that determines the driver requirement of the image.
 
 use super::rule_subject::{RuleSubject, escaped, flag, text};
 use crate::facts::software::cuda_runtime::{self, CudaVersion};
@@ -6,18 +6,18 @@ use crate::facts::software::search_path;
 use crate::facts::{CuptiCopy, ImageFacts};
 use crate::knowledge::rule::SubjectKind;
 
-/// Where GKE mounts the driver's libraries.
+/// The folder where GKE mounts the driver's libraries.
 const NVIDIA: &[u8] = b"/usr/local/nvidia/lib64";
 
-/// One subject for an image that is for CUDA.
+/// One subject, if the image is for CUDA.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let config = &facts.image.config;
-    // An image without a word of CUDA needs no driver.
+    // An image that never mentions CUDA needs no driver.
     if !facts.concerns_cupti() && config.env("CUDA_VERSION").is_none() {
         return Vec::new();
     }
     let (version, from) = driven(facts).unwrap_or_default();
-    // The first row of a release is its toolkit without updates, which runs on the oldest driver.
+    // The first row of a release is its toolkit without updates, which accepts the oldest driver.
     let row = facts.tables.drivers_for(&version).next();
     let branch = row
         .and_then(|row| row.minor_compatibility.as_deref())
@@ -53,7 +53,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     ])]
 }
 
-/// Whether one of the visible devices is an instance of MIG: the container runtime takes `MIG-<UUID>` for one.
+/// Whether a visible device is a MIG instance; the container runtime accepts `MIG-<UUID>`.
 fn names_mig_instance(devices: Option<&str>) -> bool {
     devices.is_some_and(|devices| devices.split(',').any(|device| device.trim().starts_with("MIG-")))
 }
@@ -62,7 +62,7 @@ fn words((major, minor): CudaVersion) -> String {
     format!("{major}.{minor}")
 }
 
-/// The newest CUDA version of the image, and what says it.
+/// The newest CUDA version in the image, and its source.
 pub(super) fn newest(facts: &ImageFacts) -> Option<(String, String)> {
     let runtimes = facts
         .related
@@ -71,20 +71,20 @@ pub(super) fn newest(facts: &ImageFacts) -> Option<(String, String)> {
         .map(|runtime| (runtime.version.clone(), runtime.path.to_string()));
     let environment = facts.image.config.env("CUDA_VERSION");
     let environment = environment.map(|version| (version.to_owned(), "CUDA_VERSION of the environment".to_owned()));
-    // Files come before the variable: what can be looked at is named as the source.
+    // Files precede the variable, because a file is a source that the user can inspect.
     let known = of_cupti(facts).chain(runtimes).chain(environment);
     newest_version(known)
 }
 
 fn newest_version(known: impl Iterator<Item = (String, String)>) -> Option<(String, String)> {
     let known = known.filter_map(|(version, from)| Some((cuda_runtime::parse_cuda_version(&version)?, version, from)));
-    // Of equal ones the first counts.
+    // The first of equal versions wins.
     let newest = known.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     Some((newest.1, newest.2))
 }
 
-/// The newest CUDA version that meets the driver, and what says it: of the copies that programs get, else of the image. A
-/// newer toolkit that no program takes its CUPTI from asks for no driver.
+/// The newest CUDA version that reaches the driver, and its source: from the copies that programs load, else from the
+/// image. A newer toolkit whose CUPTI no program loads needs no driver.
 pub(super) fn driven(facts: &ImageFacts) -> Option<(String, String)> {
     let got = facts
         .own_copies()
@@ -93,7 +93,7 @@ pub(super) fn driven(facts: &ImageFacts) -> Option<(String, String)> {
     newest_version(got).or_else(|| newest(facts))
 }
 
-/// The copies that programs get, else all that are for everybody.
+/// The copies that programs load, else all copies that are not private to a tool.
 pub(super) fn used_copies(facts: &ImageFacts) -> Vec<&CuptiCopy> {
     let got: Vec<&CuptiCopy> = facts.own_copies().filter(|copy| is_got(facts, copy)).collect();
     if got.is_empty() {
@@ -108,7 +108,7 @@ fn is_got(facts: &ImageFacts, copy: &CuptiCopy) -> bool {
     facts.library.is_cuda && gets.any(|gets| gets.real_path.as_ref() == Some(&copy.real_path))
 }
 
-/// The versions of the copies that are for everybody, where they are those of CUDA.
+/// The versions of the copies that are not private to a tool, if they are CUDA versions.
 fn of_cupti(facts: &ImageFacts) -> impl Iterator<Item = (String, String)> {
     facts
         .own_copies()

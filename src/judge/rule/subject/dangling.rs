@@ -1,4 +1,4 @@
-//! A link named as libcupti that leads nowhere.
+//! A broken link with a name of libcupti.
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, flag, text};
@@ -14,7 +14,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
                 .subject([
                     ("path", text(link.path.to_string())),
                     ("target", text(escape::escape_bytes(&link.target))),
-                    // The name that compilers look for; no program opens it where the soname is there.
+                    // Only linkers use this name; no program opens it if the soname exists.
                     (
                         "dev_link",
                         flag(

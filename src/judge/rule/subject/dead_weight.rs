@@ -1,4 +1,4 @@
-//! Files of one kind of weight that nothing in the image is known to need.
+//! Files of one weight category that nothing in the image is known to need.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use crate::knowledge::dead_weight::{DeadWeightTable, WeightPurpose};
 use crate::knowledge::rule::{FieldValue, SubjectKind};
 use crate::size::format_size;
 
-/// One subject for what profiling alone needs, one for the rest of a toolkit.
+/// One subject for files that only profiling needs, and one for the rest of a toolkit.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let used = facts::retained_files(&facts.dead_weight, &facts.references);
-    // Apart: a phase that profiles keeps the one and has no use for the other.
+    // Kept separate, because a profiling phase needs the former but not the latter.
     [WeightPurpose::Profiling, WeightPurpose::Toolkit]
         .into_iter()
         .filter_map(|weight| {
@@ -43,13 +43,13 @@ fn subject(table: &DeadWeightTable, weight: WeightPurpose, files: &[&DeadWeightF
         .shown_by(by_kind(table, files))
 }
 
-/// A line for each kind: its size and what it is.
+/// A line per kind, with its size and description.
 fn by_kind(table: &DeadWeightTable, files: &[&DeadWeightFile]) -> Vec<Evidence> {
     let kinds: BTreeSet<&str> = files.iter().map(|file| file.kind).collect();
     let line = |id: &str| {
         let of_kind = files.iter().filter(|file| file.kind == id);
         let bytes: u64 = of_kind.clone().map(|file| file.bytes).sum();
-        // One path stands for all of them: a toolkit has thousands.
+        // One path represents the kind, because a toolkit has thousands.
         let first = of_kind.clone().next()?;
         let what = &table.find_kind(id)?.what;
         let more = match of_kind.count() {

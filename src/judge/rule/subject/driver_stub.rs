@@ -1,4 +1,4 @@
-//! A stub of the driver's library that a search path leads to.
+//! A stub of the driver's library on a search path.
 
 use super::rule_subject::{RuleSubject, flag, text};
 use crate::facts::ImageFacts;
@@ -6,7 +6,7 @@ use crate::facts::software::search_path::{self, DriverStub, StubSource};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 
-/// The stubs that are found.
+/// The stubs that the loader finds.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let stubs = search_path::find_driver_stubs(&facts.contexts);
     stubs.iter().map(subject).collect()
@@ -22,7 +22,7 @@ fn subject(stub: &DriverStub) -> RuleSubject {
             ("path", text(stub.path.to_string())),
             ("name", text(escape::escape_bytes(stub.path.name()))),
             ("by", text(by)),
-            // A toolkit names its stub libcuda.so, for linkers; programs ask for the soname and pass it by.
+            // A toolkit names its stub libcuda.so, for linkers. Programs request the soname and skip it.
             ("is_soname", flag(stub.path.name() == b"libcuda.so.1")),
         ])
         .at([(&stub.path, None)])

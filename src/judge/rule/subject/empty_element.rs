@@ -10,7 +10,7 @@ use image_linkage::escape;
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let context = &facts.contexts.as_is;
     let found = search_path::find_empty_elements(context, &facts.consumers, &facts.copies);
-    // ld.so(8) takes an empty element for the working directory, here the one that the image proposes.
+    // ld.so(8) treats an empty element as the working directory, here the image's default.
     let working_dir = escape::escape_bytes(&context.environment.working_dir);
     found.iter().map(|element| subject(element, &working_dir)).collect()
 }

@@ -1,4 +1,4 @@
-//! Variables of the loader that the container's command sets.
+//! Loader variables that the container's command sets.
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, escaped};
@@ -7,7 +7,7 @@ use crate::knowledge::rule::SubjectKind;
 use container_start::LOADER_VARIABLES;
 use image_linkage::escape;
 
-/// One subject where the program's variables are known and other than the image's own.
+/// One subject, if the program's variables are known and differ from the image's.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let context = &facts.contexts.as_is;
     let (entry, before) = (&context.entry, &context.commands.environment);

@@ -1,14 +1,14 @@
-//! What shows that a finding is true: sentences and the steps of a search.
+//! Evidence for a finding: messages and the steps of a search.
 
 use crate::facts::{self, PlainOpen};
 use image_linkage::escape;
 use image_linkage::loader::{LoadResolution, UnresolvedRequest};
 use image_linkage::loader::{TraceLine, trace_lines};
 
-/// What shows that a finding is true.
+/// Evidence for a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evidence {
-    /// A sentence, such as the loader's own words.
+    /// A sentence, such as a loader message.
     Words(String),
     /// A step of the loader's search.
     Searched(TraceLine),
@@ -24,7 +24,7 @@ impl Evidence {
     }
 }
 
-/// What a plain dlopen is told, and the search before it.
+/// The message of a plain dlopen, preceded by its search.
 pub(super) fn plain_open_evidence(plain: &PlainOpen) -> Vec<Evidence> {
     match facts::unresolved_objects(&plain.resolution).next() {
         Some(failure) => {
@@ -37,7 +37,7 @@ pub(super) fn plain_open_evidence(plain: &PlainOpen) -> Vec<Evidence> {
                 .chain(search_evidence(failure, &plain.resolution))
                 .collect()
         }
-        // No request failed, as there was nobody to make one.
+        // No request failed, because no process could make one.
         None if plain.resolution.root.is_none() => {
             vec![Evidence::Words(
                 "the image has no dynamic loader: no linked program can start in it".to_owned(),

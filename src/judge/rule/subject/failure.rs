@@ -1,4 +1,4 @@
-//! What keeps libcupti, or a program that asks for it, from being loaded.
+//! Failures to load libcupti, or a program that requests it.
 
 use super::evidence::{self, Evidence};
 use super::ld_cache::ldconfig;
@@ -16,9 +16,9 @@ use image_linkage::loader::{Libc, UnresolvedRequest, glibc_version};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
-/// What keeps the copies that somebody would get, and the programs that ask, from being loaded.
+/// The failures of the copies that a process would load, and of the requesting programs.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    // Where a plain dlopen gets a copy, another that no search leads to breaks nothing.
+    // If a plain dlopen gets a copy, another copy off the search path breaks nothing.
     let idle = |copy: &&facts::CuptiCopy| facts.status.as_is == CuptiStatus::Loadable && copy.how.is_none();
     let copies = facts
         .own_copies()
@@ -30,12 +30,12 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .collect()
 }
 
-/// What a copy needs and does not get; nothing for one that the loader does not even map.
+/// The missing dependencies of a copy; `None` for one that the loader does not even map.
 fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
     let resolution = &copy.by_path.as_is;
     resolution.root?;
     let failures = facts::unresolved_objects(resolution);
-    // Of what only a run could tell, the gap says so.
+    // A gap already reports what only a run can show.
     let failures: Vec<&UnresolvedRequest> = failures.filter(|failure| !is_unforetold(&failure.trace)).collect();
     let words: Vec<LoaderWords<'_>> = failures.iter().map(|failure| words_of(failure)).collect();
     let shown = || {
@@ -49,7 +49,7 @@ fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
     (!failures.is_empty()).then(|| failure(facts, object, "cupti", &words, shown()).at([place]))
 }
 
-/// What a program that links or opens libcupti does not get, libcupti first, else a newer glibc.
+/// The missing libraries of a program that links or opens libcupti: libcupti first, else a newer glibc.
 fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubject> {
     let gets = &consumer.outcome.as_is;
     let lines = trace_lines(&gets.trace, &gets.objects);
@@ -74,15 +74,15 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
             RequestKind::Dlopen => unserved(facts, consumer, searched),
         });
     }
-    // What else is missing may be loaded by the program beforehand; a version of glibc never is.
+    // The program may load other missing libraries beforehand, but never a glibc version.
     let others = gets.other_failures.iter().map(words_of);
     let old: Vec<LoaderWords<'_>> = others.filter(|words| glibc_needed(words).is_some()).collect();
-    // ld.so refuses the whole object for a version that is missing, so that not even the import works.
+    // ld.so rejects the whole object if a version is missing, so even the import fails.
     let breaks = FailureImpact::Import.name();
     (!old.is_empty()).then(|| failure(facts, object, breaks, &old, Vec::new()).at([place]))
 }
 
-/// Whether no file and no link of the image bears the name, and no library has it as its soname.
+/// Whether no file or link has this name, and no library has it as its soname.
 fn is_nowhere(facts: &ImageFacts, name: &ByteString) -> bool {
     let is_copy = |copy: &facts::CuptiCopy| copy.soname.as_ref() == Some(name) || copy.real_path.name() == &**name;
     !facts.copies.iter().any(is_copy)
@@ -90,7 +90,7 @@ fn is_nowhere(facts: &ImageFacts, name: &ByteString) -> bool {
         && !facts.related.misnamed.iter().any(|link| link.path.name() == &**name)
 }
 
-/// The loader's words on a failure, and the symbol version that it misses, if that is what it says.
+/// The loader's message about a failure, and the missing symbol version, if that is the cause.
 type LoaderWords<'a> = (&'a str, Option<&'a ByteString>);
 
 fn words_of(failure: &UnresolvedRequest) -> LoaderWords<'_> {
@@ -101,7 +101,7 @@ fn glibc_needed((_, missing): &LoaderWords<'_>) -> Option<(u32, u32)> {
     missing.and_then(|version| glibc_version(version))
 }
 
-/// The glibc that a failed request asks for, where that is what is missing.
+/// The glibc version that a failed request needs, if that is missing.
 pub(super) fn glibc_of_failure(failure: &UnresolvedRequest) -> Option<(u32, u32)> {
     glibc_needed(&words_of(failure))
 }
@@ -114,12 +114,12 @@ fn failure(
     evidence: Vec<Evidence>,
 ) -> RuleSubject {
     let needed: Vec<_> = failures.iter().map(glibc_needed).collect();
-    // One glibc has to satisfy all of them.
+    // One glibc must satisfy all of them.
     let newest = needed.iter().flatten().max();
     let (libc, here) = c_library(facts);
-    // Only where nothing else is missing does a newer glibc cure it.
+    // A newer glibc is a fix only if nothing else is missing.
     let is_glibc = needed.iter().all(Option::is_some);
-    // The sentence on glibc says what is needed; the loader's words say by whom.
+    // The text about glibc says what is needed; the loader's messages say by which file.
     let messages: Vec<&str> = failures.iter().map(|(message, _)| *message).collect();
     let words = messages.iter().filter(|_| is_glibc);
     let words = words.map(|message| Evidence::Words((*message).to_owned()));
@@ -134,7 +134,7 @@ fn failure(
                 text(newest.map(|newest| number(*newest)).unwrap_or_default()),
             ),
             ("glibc_here", text(here)),
-            // Of a library that is built for musl as well, what it lacks is told as with glibc.
+            // For a library that is also built for musl, report missing parts as with glibc.
             ("musl", flag(libc == "musl" && facts.library.glibc)),
         ])
         .shown_by(words.chain(evidence))
@@ -150,7 +150,7 @@ fn unserved(facts: &ImageFacts, consumer: &CuptiConsumer, evidence: Vec<Evidence
     };
     let cure = cure_of_opening(facts, consumer);
     let site = site_packages_of(&consumer.object);
-    // Objects outside of site-packages have no environment in common.
+    // Objects outside of site-packages share no environment.
     let others_served = site.is_some()
         && facts.consumers.iter().any(|other| {
             other.outcome.as_is.outcome == RequestOutcome::Loaded && site_packages_of(&other.object) == site
@@ -173,7 +173,7 @@ fn unserved(facts: &ImageFacts, consumer: &CuptiConsumer, evidence: Vec<Evidence
         .shown_by(evidence)
 }
 
-/// What lets a program open the library by the name that it asks for.
+/// A fix that lets a program open the library under the requested name.
 fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure {
     let wants = escape::escape_bytes(&consumer.wants);
     let name = RootPath::new(&consumer.wants);
@@ -190,7 +190,7 @@ fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure 
         None if consumer.wants.contains(&b'/') => format!("put the library, or a link to it, at {wants}").into(),
         None => format!("add {wants} to the image").into(),
         Some(copy) if consumer.wants.contains(&b'/') => link_cure(rootfs, &name, copy),
-        // Where the loader finds it by its soname, it finds a link beside it.
+        // If the loader finds it by soname, it also finds a link next to it.
         Some(copy) if found.is_some() => {
             let mut cure = link_cure(rootfs, &copy.parent().join(name.name()), copy);
             cure.commands.extend(ldconfig(&facts.contexts.as_is));
@@ -200,7 +200,7 @@ fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure 
     }
 }
 
-/// A link to a file, in a folder that may have to be made.
+/// Creates a link to a file, and its folder if needed.
 fn link_cure(rootfs: &Rootfs, at: &RootPath, to: &RootPath) -> FailureCure {
     let folder = at.parent();
     let is_there = rootfs.lookup(&folder.absolute()).is_ok();
@@ -216,7 +216,7 @@ fn link_cure(rootfs: &Rootfs, at: &RootPath, to: &RootPath) -> FailureCure {
     }
 }
 
-/// The name of the image's C library, and the version of glibc.
+/// The name of the image's C library, and the glibc version.
 pub(super) fn c_library(facts: &ImageFacts) -> (&'static str, String) {
     match facts.contexts.as_is.linker.as_ref().map(|linker| linker.libc) {
         Some(Libc::Glibc(version)) => {

@@ -1,4 +1,4 @@
-//! A framework that brings a profiler.
+//! A framework that includes a profiler.
 
 use super::rule_subject::{RuleSubject, escaped, flag, text};
 use crate::facts::ImageFacts;

@@ -1,4 +1,4 @@
-//! What the host of a container that runs does not grant.
+//! Resources that the host of a running container does not grant.
 
 use super::cuda_driver;
 use super::rule_subject::{RuleSubject, escaped, flag, text};
@@ -6,7 +6,7 @@ use crate::facts::{HostFacts, ImageFacts};
 use crate::knowledge::rule::SubjectKind;
 use crate::knowledge::version_numbers;
 
-/// One subject for a container that runs.
+/// One subject, for a running container.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     facts.host.iter().map(|host| subject(facts, host)).collect()
 }
@@ -15,7 +15,7 @@ fn subject(facts: &ImageFacts, host: &HostFacts) -> RuleSubject {
     let (cuda, _) = cuda_driver::driven(facts).unwrap_or_default();
     let row = facts.tables.drivers_for(&cuda).next();
     let known = row.and_then(|row| row.known_driver());
-    // Of one major version of CUDA every release runs on the branch that its first one came with.
+    // All releases of one CUDA major version run on the driver branch of the first.
     let branch = facts.tables.driver_branch_of(&cuda);
     let driver = host.driver.as_deref().unwrap_or_default();
     let is_older_than = |least: Option<&str>| {

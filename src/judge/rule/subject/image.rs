@@ -11,7 +11,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .consumers
         .iter()
         .any(|consumer| consumer.required.breaks_program() && consumer.misses_library());
-    // Beside a library its headers are of no interest; alone they look like CUPTI and are none.
+    // Headers next to a library do not matter; alone they look like CUPTI but are not.
     let headers = if facts.status.as_is == CuptiStatus::HeadersOnly {
         facts.headers.as_slice()
     } else {

@@ -5,7 +5,7 @@ use crate::facts::objects::plain_open::find_injections;
 use crate::facts::{ImageFacts, RequestOutcome};
 use crate::knowledge::rule::SubjectKind;
 
-/// Those that cannot be loaded.
+/// The libraries that cannot be loaded.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let found = find_injections(&facts.contexts.as_is).into_iter();
     found

@@ -1,4 +1,4 @@
-//! Entries of `ld.so.cache` that are not as a fresh `ldconfig` would make them.
+//! Entries of `ld.so.cache` that differ from a fresh `ldconfig` run.
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, flag, text};
@@ -11,7 +11,7 @@ use image_linkage::escape;
 use image_linkage::loader::folders_of_cache;
 use image_linkage::path::RootPath;
 
-/// One subject for the entries whose file is gone, one for those that a fresh run would add or change.
+/// One subject for entries whose file is gone, and one for entries that a fresh run would add or change.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let stale = ld_cache::find_stale_entries(facts.library, &facts.contexts);
     [StaleReason::Gone, StaleReason::NotEntered]
@@ -23,8 +23,8 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .collect()
 }
 
-/// The command that brings the cache up to date, where the image has it, with the folders that the cache alone knows:
-/// without them it would forget them.
+/// The command that refreshes the cache, if the image has it. It includes the folders that only the cache knows,
+/// because ldconfig would drop them otherwise.
 pub(super) fn ldconfig(context: &ProcessContext) -> Option<String> {
     let mut places = ["/sbin/ldconfig", "/usr/sbin/ldconfig"].into_iter();
     let program = places.find(|path| context.rootfs.file(path.as_bytes()).is_some())?;
@@ -51,7 +51,7 @@ fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Ru
     let line = |entry: &&StaleEntry| Evidence::Words(format!("{} {shown}", escape::escape_bytes(&entry.path)));
     let cache = RootPath::from("etc/ld.so.cache");
     let rootfs = &facts.contexts.as_is.rootfs;
-    // The topmost cache hides those below it, so that its layer is the one to mend.
+    // The topmost cache hides those below, so its layer needs the fix.
     let layer = rootfs
         .lookup(&cache.absolute())
         .ok()
@@ -61,7 +61,7 @@ fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Ru
         .subject([
             ("words", text(words)),
             (
-                // For an entry whose file is gone ldconfig only takes the entry away; the library stays missing.
+                // If the file is gone, ldconfig only removes the entry; the library stays missing.
                 "repaired_by_ldconfig",
                 flag(kind == StaleReason::NotEntered),
             ),

@@ -1,4 +1,4 @@
-//! A library that objects of the image need and do not get.
+//! A library that objects of the image need but do not get.
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, flag, text};
@@ -7,7 +7,7 @@ use crate::facts::object_links::{LackedLibrary, ObjectLinks};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 
-/// One subject for each thing that is missing.
+/// One subject per missing library.
 pub fn link_subjects(links: &ObjectLinks) -> Vec<RuleSubject> {
     links.lacks.iter().map(subject).collect()
 }
@@ -33,13 +33,13 @@ fn subject(lack: &LackedLibrary) -> RuleSubject {
         .shown_by(std::iter::once(words).chain(searched))
 }
 
-/// How many ask for it themselves, and how many do not load for want of it.
+/// The number of objects that request it directly, and of those that fail to load without it.
 fn count_words(lack: &LackedLibrary) -> String {
     let asks = match lack.needed_by.len() {
         1 => "1 object needs it".to_owned(),
         asks => format!("{asks} objects need it"),
     };
-    // Those that need it are among those that do not load, but for one that finds it in another process.
+    // Objects that need it also fail to load, except those that find it in another process.
     match (lack.stops, lack.stops_programs) {
         (1, 0) if lack.needed_by.len() == 1 => asks,
         (1, 1) if lack.needed_by.len() == 1 => format!("{asks}, a program"),

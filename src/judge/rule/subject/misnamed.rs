@@ -1,4 +1,4 @@
-//! A file or link whose name says another soname than the file has.
+//! A file or link whose name claims another soname than the file has.
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, text};
@@ -7,13 +7,13 @@ use crate::facts::software::related_software::MisnamedLibrary;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 
-/// The names that are not true.
+/// The misleading names.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     facts.related.misnamed.iter().map(subject).collect()
 }
 
 fn subject(name: &MisnamedLibrary) -> RuleSubject {
-    // The finding lies at the link; to mend it one has to know the file behind it, too.
+    // The finding is at the link, but a fix also needs the file behind it.
     let link = |target| Evidence::Words(format!("{} is a link that leads to {target}", name.path));
     SubjectKind::Misnamed
         .subject([

@@ -1,6 +1,7 @@
-//! What rules speak of: the facts of an image as flat subjects with named fields.
+//! The subjects of rules: the facts of an image as flat records with named fields.
 //!
-//! One file per kind of subject fills the fields from the facts. The table in `knowledge/rule/subject_kind.rs` lists them.
+//! One file per kind of subject fills the fields from the facts. The table in `knowledge/rule/subject_kind.rs` lists
+//! them.
 
 mod build_step;
 mod consumer;
@@ -45,7 +46,7 @@ use crate::knowledge::rule::SubjectKind;
 
 /// The subjects of an image.
 pub fn image_subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    // The order is free: findings are sorted before anybody sees them.
+    // The order is free, because findings are sorted later.
     let subjects = SubjectKind::ALL.iter().flat_map(|kind| subjects_of(*kind, facts));
     subjects
         .filter(|subject| !follows_from_command(facts, subject))
@@ -78,8 +79,8 @@ fn subjects_of(kind: SubjectKind, facts: &ImageFacts) -> Vec<RuleSubject> {
         SubjectKind::PackageFiles => package_files::subjects(facts),
         SubjectKind::Requirements => requirements::subjects(facts),
         SubjectKind::DeadWeight => dead_weight::subjects(facts),
-        // The first comes with the failures. The code that asks about a phase, a tool, a GPU, a link, a Dockerfile or a config
-        // makes the others.
+        // Failures also produce the first. The others come from code that checks a phase, tool, GPU, link, Dockerfile
+        // or config.
         SubjectKind::Unserved
         | SubjectKind::Need
         | SubjectKind::Tool
@@ -91,7 +92,7 @@ fn subjects_of(kind: SubjectKind, facts: &ImageFacts) -> Vec<RuleSubject> {
     }
 }
 
-/// Whether a subject is only another consequence of a command that does not start.
+/// Whether a subject is only a consequence of a command that does not start.
 fn follows_from_command(facts: &ImageFacts, subject: &RuleSubject) -> bool {
     let ended = || {
         facts

@@ -1,4 +1,5 @@
-//! A process that gets libcupti and not a library that CUPTI opens by its bare name for counters (`libnvperf_host.so`).
+//! A process that loads libcupti but not the library that CUPTI opens by its bare name for counters
+//! (`libnvperf_host.so`).
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, flag, text};
@@ -7,7 +8,7 @@ use crate::knowledge::api::LibraryRequester;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::loader::trace_lines;
 
-/// The processes that get libcupti and not the library.
+/// The processes that get libcupti but not the library.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let askers = || {
         facts
@@ -23,9 +24,9 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .collect()
 }
 
-/// The request for the library, of a process that gets libcupti.
+/// The request for the library in a process that gets libcupti.
 fn host(reach: &CuptiAccess) -> Option<&CompanionLookup> {
-    // Without libcupti nobody opens the library; that process is another finding.
+    // Without libcupti no code opens the library; that process is another finding.
     reach.cupti.as_ref()?;
     let mut companions = reach.companions.iter();
     companions.find(|companion| companion.got == LibraryRequester::ByCupti)
@@ -37,7 +38,7 @@ fn subject(facts: &ImageFacts, asker: &CuptiProcess, companion: &CompanionLookup
     let files: Vec<_> = facts
         .dead_weight
         .iter()
-        // The exact name: a file with a number behind it does not answer a bare request.
+        // The exact name: a file with a version suffix does not satisfy a bare request.
         .filter(|file| file.path.name() == companion.library.as_bytes())
         .collect();
     let words = match files.first() {

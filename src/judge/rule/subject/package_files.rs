@@ -1,4 +1,4 @@
-//! Installed packages of which files are gone.
+//! Installed packages with missing files.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,13 @@ use image_linkage::escape;
 use image_linkage::layer::is_library_name;
 use image_linkage::path::RootPath;
 
-/// The files that are named, at most.
+/// The maximum number of files in a message.
 const NAMED: usize = 3;
-/// The paths that are shown, at most.
+/// The maximum number of paths shown.
 const SHOWN: usize = 10;
 
-/// The packages that lack a file which somebody may miss. Of layers that were not read nothing is known.
+/// The packages that lack a file which something may need. Unread layers may contain the files, so they prevent this
+/// check.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let packages = facts.related.incomplete.iter().filter(|_| facts.unread.is_none());
     packages
@@ -26,7 +27,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 }
 
 impl RuleSubject {
-    /// The packages that lack a library of one of these names.
+    /// The packages that lack a library with one of these names.
     pub fn of_incomplete_packages(facts: &ImageFacts, names: &BTreeSet<Vec<u8>>) -> Vec<Self> {
         let packages = facts.related.incomplete.iter().filter(|_| facts.unread.is_none());
         let lacking = packages.filter(|package| names.iter().any(|name| package.lacks(name)));
@@ -35,7 +36,7 @@ impl RuleSubject {
 }
 
 fn subject(facts: &ImageFacts, package: &IncompletePackage, asked: &BTreeSet<Vec<u8>>) -> Option<RuleSubject> {
-    // A link with the name that is asked for may be there still.
+    // A link with the requested name may still exist.
     let links = facts.dangling.iter().filter(|link| asked.contains(link.path.name()));
     let targets: Vec<&[u8]> = links
         .filter_map(|link| link.target.rsplit(|&byte| byte == b'/').next())
@@ -45,7 +46,7 @@ fn subject(facts: &ImageFacts, package: &IncompletePackage, asked: &BTreeSet<Vec
     if !needed && package.missing.iter().all(|file| file.is_dispensable) {
         return None;
     }
-    // What a program misses first, then libraries.
+    // Files that a program misses come first, then libraries.
     let mut gone: Vec<&MissingFile> = package.missing.iter().collect();
     let is_library = |file: &&MissingFile| is_library_name(file.path.name());
     gone.sort_by_key(|file| (!is_asked(file), !is_library(file)));
@@ -71,7 +72,7 @@ fn subject(facts: &ImageFacts, package: &IncompletePackage, asked: &BTreeSet<Vec
     })
 }
 
-/// The names of libraries that the programs below a folder ask for and do not get.
+/// The names of libraries that programs below a folder request but do not get.
 pub(super) fn missed_names(facts: &ImageFacts, environment: &RootPath) -> BTreeSet<Vec<u8>> {
     let inside =
         |consumer: &&CuptiConsumer| *environment == RootPath::default() || consumer.object.starts_with(environment);
@@ -96,7 +97,7 @@ fn names(gone: &[&MissingFile]) -> String {
     }
 }
 
-/// What took the files away, as the end of a sentence.
+/// The reason that the files are gone, as the end of a sentence.
 fn removed_words(facts: &ImageFacts, gone: &[&MissingFile]) -> String {
     let layers: BTreeSet<usize> = gone
         .iter()

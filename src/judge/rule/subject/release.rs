@@ -1,4 +1,4 @@
-//! The release of a CUPTI that may be used: its known faults, and the GPUs that it is for.
+//! The release of a CUPTI in use: its known faults, and the GPUs that it supports.
 
 use super::cuda_driver::used_copies;
 use super::rule_subject::{RuleSubject, escaped, flag, text};
@@ -6,7 +6,7 @@ use crate::facts::{CuptiCopy, ImageFacts};
 use crate::knowledge::gpu::GpuCapability;
 use crate::knowledge::rule::SubjectKind;
 
-/// The known faults of the copies that may be used.
+/// The known faults of the copies in use.
 pub(super) fn faults(facts: &ImageFacts) -> Vec<RuleSubject> {
     let copies = used_copies(facts).into_iter().filter(|_| facts.library.has_apis);
     let of_copy = |copy: &CuptiCopy| -> Vec<RuleSubject> {
@@ -28,8 +28,7 @@ pub(super) fn faults(facts: &ImageFacts) -> Vec<RuleSubject> {
 }
 
 impl RuleSubject {
-    /// The copies that may be used, each with a GPU by the name that the user gave it. Nothing is said of a copy whose
-    /// release is not known.
+    /// The copies in use, each with a GPU under the user's name for it. Copies of unknown release are skipped.
     pub fn of_gpu(facts: &ImageFacts, name: &str, gpu: &GpuCapability) -> Vec<Self> {
         let copies = used_copies(facts).into_iter();
         let known = copies.filter_map(|copy| Some((copy, copy.cuda()?)));

@@ -1,4 +1,4 @@
-//! Which copy of CUPTI a program was made for, where that can be known.
+//! Determines the CUPTI release that a program was made for, if possible.
 
 use crate::facts::ImageFacts;
 use crate::facts::software::consumers::CuptiConsumer;
@@ -8,28 +8,28 @@ use crate::facts::software::requirements::UnmetRequirement;
 use image_linkage::loader::{SearchStage, SimulatedProcess};
 use image_linkage::path::RootPath;
 
-/// A program that gets another release of CUPTI than it was made for.
+/// A program that gets another CUPTI release than it was made for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReleaseMismatch {
     /// The release it gets.
     pub gets: String,
     /// The release it was made for.
     pub meant: String,
-    /// What says so: the copy on its own search path, or the metadata that asks for an exact version.
+    /// The source: the copy on its own search path, or the metadata that pins a version.
     pub says: RootPath,
-    /// Whether what it gets is older.
+    /// Whether the release it gets is older.
     pub older: bool,
 }
 
-/// Whether a program gets another release of CUPTI, by major and minor version, than the copy on its own
-/// search path, or than its metadata asks for.
+/// Whether a program gets another CUPTI release, by major and minor version, than its own search path or metadata
+/// names.
 pub fn find_release_mismatch(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<ReleaseMismatch> {
     let got = consumer.outcome.as_is.real_path.as_ref()?;
     let gets = release(facts, got)?;
-    // A copy that its own search path leads to is there to be seen; metadata says what was asked for.
+    // A copy on its own search path is direct evidence; metadata only shows the intent.
     let (says, meant) = own(facts, consumer).or_else(|| pinned(facts, consumer))?;
     let (now, then) = (parse_cuda_version(&gets)?, parse_cuda_version(&meant)?);
-    // Where its own search path leads to what it gets, that copy cannot speak against itself.
+    // If its own search path leads to this copy, there is no contradiction.
     (now != then && says != *got).then_some(ReleaseMismatch {
         gets,
         meant,
@@ -43,7 +43,7 @@ fn release(facts: &ImageFacts, path: &RootPath) -> Option<String> {
     facts.copies.iter().find(|copy| copy.real_path == *path).and_then(of)
 }
 
-/// The copy that the program's own search path leads to, and its release.
+/// The copy on the program's own search path, and its release.
 fn own(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String)> {
     let context = &facts.contexts.as_is;
     let directories = context.with_setup(|setup| SimulatedProcess::search_path(setup, &consumer.object))?;
@@ -57,11 +57,11 @@ fn own(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String
     })
 }
 
-/// The version of CUPTI that the program's distribution asks for.
+/// The CUPTI version that the program's distribution pins.
 fn pinned(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String)> {
     let wheel = facts.library.wheels.pin.as_deref()?;
     let site = site_packages_of(&consumer.object)?;
-    // The folder below site-packages mostly has the name of the distribution, as with `torch`.
+    // The folder below site-packages usually has the distribution's name, as with `torch`.
     let inside = consumer
         .object
         .split_components()
@@ -71,9 +71,9 @@ fn pinned(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, Str
         .distributions
         .iter()
         .find(|dist| dist.site == site && dist.name.as_bytes() == inside)?;
-    // The name goes on with its CUDA, `-cu12`, and with nothing since CUDA 13.
+    // The name has a CUDA suffix, such as `-cu12`; since CUDA 13 it has none.
     let (name, version) = dist.pins.iter().find(|(name, _)| name.starts_with(wheel))?;
-    // That another version of the wheel is installed is told of the requirement.
+    // The requirement's own finding already reports an installed wheel of another version.
     let mut unmet = facts.related.unmet.iter();
     let is_told = |one: &UnmetRequirement| one.metadata == dist.metadata && one.requirement.name == *name;
     if unmet.any(|one| is_told(one) && one.installed.is_some()) {

@@ -1,4 +1,4 @@
-//! What packages of a Python environment require and it does not have.
+//! Unmet requirements of packages in a Python environment.
 
 use super::evidence::Evidence;
 use super::package_files::missed_names;
@@ -9,10 +9,10 @@ use crate::judge::rule::PackageRepair;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::path::RootPath;
 
-/// The requirements that are named, at most.
+/// The maximum number of requirements in a message.
 const NAMED: usize = 4;
 
-/// One subject for all that an environment lacks, and one for all that it has of another version.
+/// One subject for everything that an environment lacks, and one for packages of another version.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let unmet: Vec<&UnmetRequirement> = facts.related.unmet.iter().filter(|_| facts.unread.is_none()).collect();
     let states = ["missing", "other-version"];
@@ -21,7 +21,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
             .iter()
             .filter(|one| one.installed.is_none() == (*state == "missing"));
         let of_state: Vec<&UnmetRequirement> = of_state.copied().collect();
-        // In the order of the interpreters, each of whose requirements stand together.
+        // The requirements of one interpreter are adjacent.
         let groups = of_state.chunk_by(|a, b| a.interpreter == b.interpreter);
         groups.map(|group| subject(facts, state, group)).collect::<Vec<_>>()
     });
@@ -74,7 +74,7 @@ fn some(what: &[String]) -> String {
     }
 }
 
-/// Whether a program beside the package that requires it misses a library that it brings.
+/// Whether a program next to the requiring package misses a library of the requirement.
 fn breaks_program(facts: &ImageFacts, one: &UnmetRequirement) -> bool {
     let missed = missed_names(facts, &one.metadata.parent().parent());
     let mut libraries = one.libraries.iter();
@@ -87,7 +87,7 @@ fn repair(unmet: &[&UnmetRequirement]) -> Option<PackageRepair> {
     packages.dedup();
     Some(PackageRepair {
         manager: OwnerKind::Pip,
-        // Where the package lies that requires them.
+        // The folder of the package that requires them.
         environment: unmet.first()?.metadata.parent().parent(),
         packages,
         is_listed: false,

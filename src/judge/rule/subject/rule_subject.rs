@@ -1,4 +1,4 @@
-//! One thing that rules speak of, and how its fields are written.
+//! A subject of rules, and the conversion of its fields.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use image_linkage::path::RootPath;
 /// Something a rule can speak of.
 #[derive(Debug, Clone)]
 pub struct RuleSubject {
-    /// What a rule names by `subject`.
+    /// The value of `subject` in a rule.
     pub kind: SubjectKind,
-    /// One value for each name of [`SubjectKind::fields`].
+    /// A value for each name in [`SubjectKind::fields`].
     pub fields: BTreeMap<&'static str, FieldValue>,
-    /// Where it lies; none for the image as a whole.
+    /// The locations; empty for the image as a whole.
     pub locations: Vec<FindingLocation>,
-    /// What shows it, for the reports; no rule asks for it.
+    /// The evidence for reports; rules do not use it.
     pub evidence: Vec<Evidence>,
-    /// What cures it as commands of a shell, to be run as root in the image; none where no command does it.
+    /// The fix as shell commands to run as root in the image; empty if commands cannot fix it.
     pub commands: Vec<String>,
-    /// The packages that cure it once they are installed; no rule asks for it.
+    /// The packages whose installation fixes it; rules do not use it.
     pub repair: Option<PackageRepair>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn text(value: impl Into<String>) -> FieldValue {
     FieldValue::Text(value.into())
 }
 
-/// Text from a file or the environment of the image.
+/// Untrusted text from a file or the environment of the image.
 pub(super) fn escaped(value: &str) -> FieldValue {
     FieldValue::Text(escape::escape_bytes(value.as_bytes()))
 }
@@ -43,7 +43,7 @@ pub(super) fn flag(value: bool) -> FieldValue {
 }
 
 impl SubjectKind {
-    /// A subject of this kind that lies nowhere yet, with a value for each of its fields.
+    /// A subject of this kind without a location, with a value for each field.
     pub(super) fn subject<const N: usize>(self, fields: [(&'static str, FieldValue); N]) -> RuleSubject {
         RuleSubject {
             kind: self,
@@ -57,7 +57,7 @@ impl SubjectKind {
 }
 
 impl RuleSubject {
-    /// The subject at these paths, each with its layer, where that is known.
+    /// Adds locations: paths, each with its layer if known.
     pub(super) fn at<'p>(mut self, places: impl IntoIterator<Item = (&'p RootPath, Option<usize>)>) -> Self {
         let places = places.into_iter().map(|(path, layer)| FindingLocation {
             path: path.clone(),
@@ -67,13 +67,13 @@ impl RuleSubject {
         self
     }
 
-    /// The subject with what shows it.
+    /// Adds evidence.
     pub(super) fn shown_by(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
         self.evidence.extend(evidence);
         self
     }
 
-    /// The subject with the commands that cure it.
+    /// Sets the commands that fix it.
     pub(super) fn cured_by(mut self, commands: Vec<String>) -> Self {
         self.commands = commands;
         self

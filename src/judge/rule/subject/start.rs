@@ -1,4 +1,4 @@
-//! What ends a process before its program can ask for libcupti.
+//! Failures that end a process before its program can request libcupti.
 
 use super::evidence::Evidence;
 use super::failure::glibc_of_failure;
@@ -7,11 +7,11 @@ use crate::facts::{CuptiConsumer, ImageFacts, StartFailure};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::loader::trace_lines;
 
-/// The programs that ask and do not start.
+/// The requesting programs that do not start.
 pub(super) fn of_consumers(facts: &ImageFacts) -> Vec<RuleSubject> {
     let failing = facts.consumers.iter();
     let failing = failing.filter_map(|consumer| Some((consumer, consumer.start_failure()?)));
-    // That the image's glibc is too old is a rule of its own.
+    // Another rule reports a glibc that is too old.
     let untold = failing.filter(|(consumer, _)| {
         let mut others = consumer.outcome.as_is.other_failures.iter();
         !others.any(|failure| glibc_of_failure(failure).is_some())
@@ -42,7 +42,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer, failure: &StartFail
         .cured_by(failure.cure.commands.clone())
 }
 
-/// The container's own command, where it does not start, or is a tool that starts nothing.
+/// The container's own command, if it does not start, or is a utility that starts nothing else.
 pub(super) fn of_command(facts: &ImageFacts) -> Vec<RuleSubject> {
     let subject = |words: &str, cure: &str, is_idle: bool| {
         SubjectKind::Command.subject([
@@ -61,7 +61,7 @@ pub(super) fn of_command(facts: &ImageFacts) -> Vec<RuleSubject> {
     failure.chain(idle).collect()
 }
 
-/// The tool that the command is, such as `sleep`: other programs are started beside it.
+/// The utility that the command runs, such as `sleep`: users start other programs next to it.
 fn idle_program(facts: &ImageFacts) -> Option<String> {
     let context = &facts.contexts.as_is;
     let name = context.entry.program.first()?.rsplit('/').next()?.to_owned();

@@ -1,11 +1,11 @@
-//! A suppression of the config of which there is something to say.
+//! A suppression in the config that deserves a remark.
 
 use super::rule_subject::{RuleSubject, text};
 use crate::judge::rule::suppression::Suppression;
 use crate::knowledge::rule::{FieldValue, SubjectKind};
 
 impl RuleSubject {
-    /// A suppression and its `state`: it is of the run, not of an image.
+    /// A suppression and its `state`. It belongs to the run, not to an image.
     pub fn of_suppression(suppression: &Suppression, state: &str) -> Self {
         let until = suppression.until.as_ref();
         let place = match suppression.line {

@@ -1,15 +1,15 @@
-//! A profiling tool that a run was asked about and that would not work.
+//! A requested profiling tool that would not work.
 
 use super::rule_subject::{RuleSubject, text};
 use crate::knowledge::rule::SubjectKind;
 
 impl RuleSubject {
-    /// Tools by their names that keep each other out, and why, in sentences.
+    /// Tools that exclude each other, and the reason, as sentences.
     pub fn of_rivals(tools: &str, why: &str) -> Self {
         SubjectKind::Rivals.subject([("tools", text(tools)), ("why", text(why))])
     }
 
-    /// A tool by the name in its profile, its state in the image and the reasons for it.
+    /// A tool by its profile's name, its state in the image and the reasons.
     pub fn of_tool(name: &str, state: &str, because: &[String]) -> Self {
         SubjectKind::Tool.subject([
             ("tool", text(name)),

@@ -1,4 +1,4 @@
-//! Programs of which only a run could tell whether they get libcupti.
+//! Programs whose request for libcupti is known only at run time.
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, flag, text};
@@ -6,12 +6,12 @@ use crate::facts::{ImageFacts, UndecidedOpener};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 
-/// The programs that are named in the message, at most.
+/// The maximum number of programs in the message.
 const NAMED: usize = 3;
-/// The places that are shown, at most.
+/// The maximum number of locations shown.
 const PLACES: usize = 20;
 
-/// One subject for all of them: no image shows more of any.
+/// One subject for all of them, because an image shows no details of any.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let openers = &facts.undecided;
     if openers.is_empty() {
@@ -35,7 +35,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     ]
 }
 
-/// What an object holds of the name, or asks for, and what decides on it.
+/// The parts of the name that an object contains or requests, and what decides the rest.
 fn held(opener: &UndecidedOpener) -> Evidence {
     let texts: Vec<String> = opener.holds.iter().map(|text| escape::escape_bytes(text)).collect();
     let texts = texts.join(", ");

@@ -1,23 +1,23 @@
-//! Something that a phase needs, wants or forbids, and that is not so in the image.
+//! Something that a phase needs, wants or forbids, but the image does not satisfy.
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, flag, text};
 use crate::knowledge::rule::SubjectKind;
 
-/// What a phase asks for in vain; the plan finds it.
+/// An unmet need of a phase; the plan finds it.
 pub struct UnmetNeed {
-    /// The API or the tool, by its name in sentences.
+    /// The display name of the API or tool.
     pub what: String,
-    /// Why it cannot be used, or that it can where it must not.
+    /// Why it cannot be used, or that a forbidden one can be used.
     pub words: String,
-    /// The loader's search, where one failed.
+    /// The loader's search, if one failed.
     pub evidence: Vec<Evidence>,
     /// Whether only another build of the program has it.
     pub other_build: bool,
 }
 
 impl RuleSubject {
-    /// The need of a phase, and the key of the phase's file that asks for it: `needs`, `wants` or `forbids`.
+    /// The need of a phase, and the key in the phase's file that demands it: `needs`, `wants` or `forbids`.
     pub fn of_unmet_need(phase: &str, level: &str, need: UnmetNeed) -> Self {
         SubjectKind::Need
             .subject([

@@ -1,4 +1,4 @@
-//! What counts: the suppressions of a project over all images of a run.
+//! Applies the suppressions of a project to all images of a run.
 
 use chrono::NaiveDate;
 use container_start::Assumption;
@@ -6,7 +6,7 @@ use container_start::Assumption;
 use super::{Suppression, SuppressionTarget};
 use crate::judge::rule::{Finding, RuleSubject};
 
-/// The suppressions, and what became of each so far.
+/// The suppressions, and their use so far.
 pub struct SuppressionGate<'a> {
     suppressions: Vec<SuppressionState<'a>>,
     today: NaiveDate,
@@ -14,14 +14,14 @@ pub struct SuppressionGate<'a> {
 
 struct SuppressionState<'a> {
     suppression: &'a Suppression,
-    /// An image that it is for was audited.
+    /// Whether an image that it covers was audited.
     asked: bool,
-    /// It was for a finding.
+    /// Whether it matched a finding.
     used: bool,
 }
 
 impl<'a> SuppressionGate<'a> {
-    /// A run on the day `today`.
+    /// Starts a run on the day `today`.
     pub fn new(suppressions: &'a [Suppression], today: NaiveDate) -> Self {
         let state = |suppression| SuppressionState {
             suppression,
@@ -34,25 +34,25 @@ impl<'a> SuppressionGate<'a> {
         }
     }
 
-    /// Marks the findings of the image `image` that a suppression is for, unless it is over.
+    /// Marks the findings of an image that an unexpired suppression matches.
     pub fn mark_findings(&mut self, image: &str, findings: &mut [Finding]) {
         let today = self.today;
         let states = self.suppressions.iter_mut();
         for state in states.filter(|state| state.suppression.is_for(image)) {
-            // It had its chance: only now can it be called unused.
+            // An image that it covers was audited, so it can now count as unused.
             state.asked = true;
             let suppression = state.suppression;
             for finding in findings.iter_mut().filter(|found| suppression.fits(found)) {
                 state.used = true;
                 if !suppression.is_over(today) {
-                    // Of several for one finding, the first of the config gives the reason.
+                    // If several match a finding, the first in the config provides the reason.
                     finding.suppressed.get_or_insert_with(|| suppression.mark());
                 }
             }
         }
     }
 
-    /// Takes away the assumptions of the image `image` that the project accepts by their ids, unless that is over.
+    /// Removes the assumptions of an image that the project accepts by id, unless the acceptance has expired.
     pub fn accept_assumptions(&mut self, image: &str, assumptions: &mut Vec<Assumption>) {
         let today = self.today;
         let states = self.suppressions.iter_mut().filter(|state| {
@@ -67,12 +67,12 @@ impl<'a> SuppressionGate<'a> {
         }
     }
 
-    /// The suppressions that are over or were for nothing, as subjects of rules. One that is for none of the
-    /// images of the run says nothing: a project has one config and many runs.
+    /// The expired or unused suppressions as subjects of rules. One that covers no image of the run is not reported,
+    /// because a project has one config but many runs.
     pub fn unused_suppressions(&self) -> Vec<RuleSubject> {
         let asked = self.suppressions.iter().filter(|state| state.asked);
         let idle = |state: &SuppressionState<'_>| match () {
-            // Ended comes first: that it was for nothing, too, asks for no other answer.
+            // Expired takes precedence: the answer is the same if it was also unused.
             () if state.suppression.is_over(self.today) => Some("expired"),
             () if !state.used => Some("unused"),
             () => None,

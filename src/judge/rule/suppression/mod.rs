@@ -1,4 +1,4 @@
-//! Suppressions: findings that a project knows of and lives with, for a reason and perhaps for a time.
+//! Suppressions: findings that a project knows and accepts, for a reason and perhaps for a limited time.
 
 mod gate;
 
@@ -13,7 +13,7 @@ use globset::GlobSet;
 use crate::judge::rule::{Finding, SuppressionMark};
 use crate::knowledge::patterns::compile_glob;
 
-/// The rules that are about suppressions themselves: no suppression is for their findings.
+/// The rules about suppressions themselves, whose findings cannot be suppressed.
 pub const SUPPRESSION_RULES: [&str; 4] = [
     "expired-accept",
     "expired-suppression",
@@ -21,12 +21,12 @@ pub const SUPPRESSION_RULES: [&str; 4] = [
     "unused-suppression",
 ];
 
-/// What a suppression is for.
+/// The kind of thing that a suppression covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SuppressionTarget {
     /// Findings of a rule.
     Finding,
-    /// An assumption: `accept` of the config, or `--accept`.
+    /// An assumption: `accept` in the config, or `--accept`.
     Assumption,
 }
 
@@ -40,26 +40,26 @@ impl SuppressionTarget {
     }
 }
 
-/// A finding that is known and shall not fail a run, or an assumption that holds.
+/// A known finding that must not fail a run, or an accepted assumption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suppression {
-    /// What it is for.
+    /// The kind of thing it covers.
     pub target: SuppressionTarget,
-    /// The rule whose findings it is for, or the id of an assumption.
+    /// The rule of its findings, or the id of an assumption.
     pub rule: String,
-    /// The images it is for, as they are named on the command line; all of them without it.
+    /// The images it covers, by their names on the command line; `None` for all.
     pub image: Option<GlobPattern>,
-    /// The paths it is for; with it, a finding matches when all its places do.
+    /// The paths it covers. A finding matches only if all its locations do.
     pub path: Option<GlobPattern>,
-    /// Why the project lives with it; every report shows it. Empty for one of the command line.
+    /// Why the project accepts it, for every report. Empty if it is from the command line.
     pub reason: String,
-    /// The last day on which it holds.
+    /// The last day on which it applies.
     pub until: Option<NaiveDate>,
-    /// The line of the config on which it names its rule; 0 for one of the command line.
+    /// The line in the config that names its rule; 0 if it is from the command line.
     pub line: u32,
 }
 
-/// What `*`, `**`, `?`, `[…]` and `{…}` make of a name; only `**` goes across a slash.
+/// A glob with `*`, `**`, `?`, `[…]` and `{…}`. Only `**` matches a slash.
 #[derive(Debug, Clone)]
 pub struct GlobPattern {
     text: String,
@@ -69,7 +69,7 @@ pub struct GlobPattern {
 impl FromStr for GlobPattern {
     type Err = String;
 
-    /// Reads a pattern. A suppression for one folder must not hide what comes to lie in a folder below it.
+    /// Parses a pattern. A suppression for one folder must not hide later findings in its subfolders.
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(Self {
             text: text.to_owned(),
@@ -79,7 +79,7 @@ impl FromStr for GlobPattern {
 }
 
 impl GlobPattern {
-    /// Whether it stands for `name`.
+    /// Whether it matches `name`.
     pub fn fits(&self, name: &str) -> bool {
         self.matcher.is_match(name)
     }
@@ -100,7 +100,7 @@ impl fmt::Display for GlobPattern {
 }
 
 impl Suppression {
-    /// The assumption with an id, accepted on the command line.
+    /// An assumption accepted on the command line.
     pub fn of_accept_option(id: &str) -> Self {
         Self {
             target: SuppressionTarget::Assumption,
@@ -113,21 +113,21 @@ impl Suppression {
         }
     }
 
-    /// Whether it is for an image of this name.
+    /// Whether it covers an image of this name.
     pub fn is_for(&self, image: &str) -> bool {
         self.image.as_ref().is_none_or(|pattern| pattern.fits(image))
     }
 
-    /// Whether its last day is over on the day `today`.
+    /// Whether it has expired on the day `today`.
     pub fn is_over(&self, today: NaiveDate) -> bool {
-        // The last day itself still counts.
+        // It still applies on the last day.
         self.until.is_some_and(|until| until < today)
     }
 
-    /// Whether it is for a finding in an image that it is for.
+    /// Whether it matches a finding. The image must already match.
     pub fn fits(&self, finding: &Finding) -> bool {
         let everywhere = |pattern: &GlobPattern| {
-            // What is said of the image as a whole lies nowhere, so that no path is for it.
+            // A finding about the image as a whole has no location, so no path matches it.
             let mut places = finding.locations.iter();
             !finding.locations.is_empty() && places.all(|place| pattern.fits(&place.path.to_string()))
         };
@@ -136,7 +136,7 @@ impl Suppression {
             && self.path.as_ref().is_none_or(everywhere)
     }
 
-    /// What it makes of a finding.
+    /// The mark that it leaves on a finding.
     pub fn mark(&self) -> SuppressionMark {
         SuppressionMark {
             reason: self.reason.clone(),
