@@ -81,7 +81,7 @@ pub(crate) fn serialize_paths<S: Serializer>(paths: &[RootPath], to: S) -> Resul
 
 /// Serializes paths for the shell only; these need to pass [`is_writable`].
 pub(crate) fn serialize_shell_paths<S: Serializer>(paths: &[RootPath], to: S) -> Result<S::Ok, S::Error> {
-    // What can be written is UTF-8: nothing is lost.
+    // Writable paths are UTF-8, so the conversion is lossless.
     to.collect_seq(
         paths
             .iter()
@@ -89,7 +89,7 @@ pub(crate) fn serialize_shell_paths<S: Serializer>(paths: &[RootPath], to: S) ->
     )
 }
 
-/// Serialises what a link leads to.
+/// Serializes the target of a link.
 pub(crate) fn serialize_link_target<S: Serializer>(target: &ByteString, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&require_literal("a link", target).map_err(S::Error::custom)?)
 }

@@ -15,7 +15,7 @@ pub(crate) fn image_name_for_from(image: &Image) -> Result<Option<String>, Remed
     };
     let name = quote::require_plain("the name of an image", name.as_bytes())?;
     Ok(Some(match &image.digest {
-        // A registry is asked by digest; what an engine alone has under a digest, FROM does not find.
+        // Only a registry resolves a digest; FROM does not find a digest that only the engine has.
         Some(digest) if image.source == SourceKind::Docker && !name.contains('@') => {
             format!("{name}@{digest}")
         }

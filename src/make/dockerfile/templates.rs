@@ -14,7 +14,7 @@ pub(crate) enum TemplateError {
     /// The template itself failed.
     #[error(transparent)]
     Template(#[from] minijinja::Error),
-    /// A name of the image cannot be written into a Dockerfile.
+    /// A Dockerfile cannot contain a name from the image.
     #[error(transparent)]
     Name(#[from] serde_json::Error),
 }

@@ -17,9 +17,9 @@ pub(crate) const MAIN_CONF: &str = "etc/ld.so.conf";
 /// How the installed files get onto the search path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CacheUpdate {
-    /// `ld.so.cache` is written along with the files.
+    /// `ld.so.cache` is written together with the files.
     Cache,
-    /// The image's own programs do it, as far as it has them.
+    /// The image's own programs update it, as far as it has them.
     Build,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct InstallFolder {
 /// Why the loader searches a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FolderDiscovery {
-    /// This file names it, and `ldconfig` puts its libraries into the cache.
+    /// This file names it, and `ldconfig` adds its libraries to the cache.
     Conf(RootPath),
     /// It is compiled into the loader.
     Default,
