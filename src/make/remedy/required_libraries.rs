@@ -31,7 +31,7 @@ pub(crate) fn list_required_libraries(
     let own = library.stem.as_str();
     let mut found: BTreeMap<(&'static str, bool), LibraryReasons> = BTreeMap::new();
     let mut add = |name, reason| found.entry(name).or_default().add(reason);
-    // Of alternatives, use the first in the release; the others need no files.
+    // Bring files for the first alternative in the release only.
     let wanted = phase
         .wished_apis(tables)
         .filter_map(|apis| apis.into_iter().find(|api| has(api)));

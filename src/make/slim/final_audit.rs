@@ -111,7 +111,7 @@ fn same_but(making: &SlimInput<'_>, made: &NewImage<'_>, after: &ImageFacts) -> 
 /// The compared properties of a file system node.
 struct NodeSummary {
     what: String,
-    /// Only files that matter by their name have one.
+    /// Only files with relevant names have one.
     sha256: Option<String>,
 }
 

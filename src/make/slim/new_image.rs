@@ -47,7 +47,7 @@ pub(crate) struct StoredLayer {
     pub origin: LayerOrigin,
 }
 
-/// Where the bytes of a layer are.
+/// The location of a layer's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LayerOrigin {
     /// An unchanged layer of the original image.
