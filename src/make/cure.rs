@@ -135,7 +135,7 @@ impl Cure {
         for (number, finding) in findings.iter_mut().enumerate() {
             if number == cause {
                 finding.severity = gravest.unwrap_or(finding.severity);
-                // Do not replace the fix of an unreadable file: it is made readable, and no second copy is installed.
+                // Keep a fix that makes an existing file readable, because no second copy is needed.
                 if finding.commands.is_empty() || self.makes_links || self.cured.repaired.contains(&number) {
                     finding.fix.clone_from(&self.words);
                     finding.commands.clone_from(&self.commands);
@@ -236,7 +236,7 @@ fn path_words(page: &PhasePage<'_>) -> String {
     links.join(" and ")
 }
 
-/// How far a finding is from the root cause, nearest first: a bad file, an unknown name, the location of a file, a
+/// The distance of a finding from the root cause. Nearest first: a bad file, an unknown name, the location of a file, a
 /// program without the library, a missing item.
 fn distance(finding: &Finding, facts: &ImageFacts, knowledge: &Knowledge) -> u8 {
     match knowledge.rules.iter().find(|rule| rule.id == finding.rule) {
@@ -251,8 +251,8 @@ fn distance(finding: &Finding, facts: &ImageFacts, knowledge: &Knowledge) -> u8 
     }
 }
 
-/// Whether the program of a finding requests a name that no copy has, neither as its soname, for which `ldconfig`
-/// creates a link, nor as a link beside it.
+/// Whether the program of a finding requests a name that no copy has. A copy has its soname, for which `ldconfig`
+/// creates a link, and the names of links beside it.
 fn asks_for_unknown_name(finding: &Finding, facts: &ImageFacts) -> bool {
     let rootfs = &facts.contexts.as_is.rootfs;
     let is_there = |name: &[u8]| {

@@ -236,7 +236,7 @@ fn fits_glibc(
     }
 }
 
-/// The links by soname, and one by the bare name if a program of the image opens that.
+/// The links by soname, and one by the bare name if a program of the image opens that name.
 fn links(files: &[CopiedFile], soname: &ByteString, target: &ImageFacts, search: &InstallFolder) -> Vec<CreatedLink> {
     let folder = &search.folder;
     // ldconfig creates such links too, but only if it is run, and some images lack it.

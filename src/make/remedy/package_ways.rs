@@ -190,7 +190,7 @@ fn repository(question: &InstallContext<'_>) -> Result<Option<RepositorySetup>, 
 pub(super) fn conda_of_consumer(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let found = question.system.conda.as_ref().ok_or("the image has no conda")?;
     let mut consumers = question.request.target.consumers.iter();
-    // pip also installs into the environment's Python package folder; these packages do not request conda's libraries.
+    // Skip the environment's site-packages: pip also installs there, and its packages request pip's libraries.
     let is_of_conda = |object: &RootPath| object.starts_with(&found.prefix) && site_packages_of(object).is_none();
     if !consumers.any(|consumer| is_of_conda(&consumer.object)) {
         return Err("no program of the conda environment asks for CUPTI".into());

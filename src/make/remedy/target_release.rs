@@ -25,8 +25,8 @@ pub(crate) struct TargetRelease {
     pub because: String,
 }
 
-/// The release for the image, with the soname that the neediest program requests. In this order: the one pinned by a
-/// Python distribution or a conda environment; the one of the CUDA runtime or of CUPTI remains; the newest. A release
+/// The release for the image, with the soname that the neediest program requests. The evidence in order: a pin of a
+/// Python distribution, a conda environment, the CUDA runtime, CUPTI remains, and last the newest release. A release
 /// without a function that a program imports is skipped, unless all lack one.
 pub(crate) fn choose_release(
     target: &ImageFacts,
@@ -45,7 +45,7 @@ pub(crate) fn choose_release(
     if let Some(cuda) = asked {
         return Some(by_version(cuda, "you asked for it".to_owned()));
     }
-    // Surest evidence first: pins of pip, then files in the image, then the soname.
+    // Surest evidence first: pins, then files in the image, then the soname.
     let of_conda = || {
         let (cuda, because) = conda_cuda(target).filter(|(cuda, _)| wanted.fits(target, *cuda))?;
         Some(by_version(cuda, because))

@@ -23,7 +23,7 @@ use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_source::Digest;
 
-/// Builds the image that `making` describes; its rewritten layers are written here.
+/// Builds the image that `making` describes: keeps or rewrites each layer, and adds the new one.
 ///
 /// Errors: Why a layer cannot be read or written.
 pub(crate) fn build_new_image<'a>(making: &SlimInput<'a>, form: ImageForm) -> Result<NewImage<'a>, SlimError> {

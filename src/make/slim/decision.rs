@@ -30,8 +30,8 @@ pub(crate) enum DropMode {
 /// The changes to an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SlimDecision {
-    /// The files to copy, or without files a search path to the image's own CUPTI; `None` if the image already serves
-    /// the phase or cannot be fixed.
+    /// The files to copy. Without files, a search path to the image's own CUPTI. `None` if the image already serves the
+    /// phase or cannot be fixed.
     pub copy_plan: Option<CopyPlan>,
     /// A search path to the image's own CUPTI, if another copy is installed on request.
     pub own: Option<CopyPlan>,
@@ -109,8 +109,8 @@ pub(crate) fn decide_changes(
     dropping: DropMode,
 ) -> Result<SlimDecision, SlimError> {
     let mut decision = SlimDecision::default();
-    // An image that meets the phase's demands needs nothing from any source. For a library off the search path, links
-    // may be enough.
+    // An image that meets the phase's demands needs nothing from any source. Links only suffice for a loadable library:
+    // files beside a library off the search path may also be requested by name.
     if plan.lacks_cupti(facts) && facts.status.as_is == CuptiStatus::Loadable {
         decision.path_links = links_that_suffice(facts, plan);
     }

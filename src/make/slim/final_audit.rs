@@ -117,7 +117,7 @@ struct NodeSummary {
 
 impl NodeSummary {
     fn is_same(&self, other: &Self) -> bool {
-        // A promoted hard link has another name, which may not be hashed.
+        // A hard link that became the file has another name, which may not be hashed.
         let is_hashed = self.sha256.is_some() && other.sha256.is_some();
         self.what == other.what && (!is_hashed || self.sha256 == other.sha256)
     }

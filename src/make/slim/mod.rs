@@ -1,8 +1,14 @@
 //! Turns an image into one that serves a phase, and removes its dead weight.
 //!
-//! There is one pipeline. Read the image ([`original_image`]), decide what to add and to remove ([`decision`]), write
-//! the new layers beside the output ([`build_image`]), audit the result like any image ([`final_audit`]), and only then
-//! move it into place ([`output`]). The image contains a record of the changes ([`provenance`]).
+//! The steps:
+//!
+//! * [`original_image`] reads the image.
+//! * [`decision`] decides what to add and to remove.
+//! * [`build_image`] writes the new layers beside the output.
+//! * [`final_audit`] audits the result like any image.
+//! * [`output`] moves it into place.
+//!
+//! The image contains a record of the changes ([`provenance`]).
 
 pub(crate) mod added_layer;
 pub(crate) mod blob_writer;

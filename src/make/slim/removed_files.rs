@@ -67,7 +67,7 @@ fn hidden_files(layers: &[LayerIndex], merged: &Rootfs, tables: &'static Knowled
     hidden
 }
 
-/// Keeps the target of a hard link that stays and cannot be promoted to a file.
+/// Keeps the target of a remaining hard link that cannot become the file itself.
 fn keep_linked(decision: &mut SlimDecision, layers: &[LayerIndex], merged: &Rootfs) {
     // A kept file may itself be a hard link, whose target must then stay too.
     loop {
@@ -108,7 +108,7 @@ fn linked_from_above(decision: &SlimDecision, layers: &[LayerIndex], merged: &Ro
             let LayerEntry::Hardlink(target) = entry else {
                 continue;
             };
-            // Rewriting the layer promotes a link to a file of the same layer.
+            // If the target is in the same layer, rewriting the layer turns the link into the file.
             if gone.contains(&path) || resolve_hardlink(layer, target).is_some() {
                 continue;
             }
@@ -239,7 +239,7 @@ mod tests {
         let (decision, _) = without(&[below(), Layer::new().whiteout(cupti), below()], &[]);
         assert_eq!(hidden(&decision), [(0, "/opt/a/libcupti.so.12".to_owned())]);
         assert!(!decision.cuts.contains_key(&2));
-        // A hard link in its layer is promoted; one in another layer keeps the file.
+        // A hard link in the same layer becomes the file; one in another layer keeps the file.
         let above = || Layer::new().whiteout(cupti);
         let (decision, now) = without(&[below().hardlink("opt/b", cupti), above()], &[]);
         assert_eq!((hidden(&decision).len(), now.contains(&"/opt/b".to_owned())), (1, true));
