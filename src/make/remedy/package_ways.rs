@@ -1,4 +1,5 @@
-//! The methods that install a package: from the distribution, NVIDIA's repository, PyPI or conda-forge.
+//! The methods that install a package: from the distribution, NVIDIA's repository, the Python Package Index or
+//! conda-forge.
 
 use super::MethodObstacle;
 use super::image_system::{self, ImageSystem, PipTarget, SystemInstaller};
