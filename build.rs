@@ -1,4 +1,5 @@
-//! Puts the data files of `rules/`, `profiles/` and `Dockerfile.templates/` into the program: one list per folder, of stems and contents.
+//! Embeds the data files of `rules/`, `profiles/` and `Dockerfile.templates/` in the program: one list of stems and
+//! contents per folder.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads the folder it is in")]
 
@@ -24,10 +25,11 @@ fn main() -> io::Result<()> {
     fs::write(Path::new(&out).join("data_files.rs"), lists.concat())
 }
 
-/// Says which build this is: the commit, from the environment or of a release build's repository, and the target.
+/// Sets the commit and the target of this build. The commit comes from the environment, or from the repository for a
+/// release build.
 fn name_build() {
     let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
-    // Not where one compiles after each commit: everything would be compiled again for its name.
+    // Release builds only: otherwise everything would be recompiled after each commit.
     let of_repository = || git(&["rev-parse", "--short=12", "HEAD"]).filter(|_| is_release);
     println!("cargo::rerun-if-env-changed=CUPTI_AUDIT_COMMIT");
     if let Some(commit) = env::var("CUPTI_AUDIT_COMMIT").ok().or_else(of_repository) {
@@ -42,7 +44,7 @@ fn name_build() {
     println!("cargo::rustc-env=CUPTI_AUDIT_TARGET={target}");
 }
 
-/// What git says; nothing where there is none, as for the sources of a package.
+/// The output of git; `None` without a repository, as in a source package.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout)

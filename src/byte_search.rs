@@ -1,8 +1,8 @@
-//! Bytes within bytes: names in the texts of an image, some of which have megabytes.
+//! Searches for bytes in image data, which may have megabytes.
 
 use memchr::memmem;
 
-/// Whether `text` holds `part`. Nothing holds an empty one, and an image can have an empty soname.
+/// Whether `text` contains `part`. An empty part is never contained, because an image may have an empty soname.
 pub(crate) fn contains_bytes(text: &[u8], part: &[u8]) -> bool {
     !part.is_empty() && memmem::find(text, part).is_some()
 }

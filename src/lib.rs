@@ -1,9 +1,15 @@
-//! Will CUPTI load in this container image, for whom, and if not, why.
+//! Will CUPTI load in this container image, for whom, and if not, why?
 //!
-//! The flow is one way, and the modules stand in its order: what is known of CUPTI and of who asks for it
-//! ([`knowledge`]), what an image says of it ([`facts`]), how that is judged ([`judge`]), what would make the image serve a
-//! phase (`make`), how all of it is told ([`report`]), and the command line ([`cli`]), the only one that touches the host.
-//! Images come from the crate `image-source`, and what the loader does in them from `image-linkage`.
+//! Data flows one way through the modules:
+//!
+//! * [`knowledge`]: CUPTI, and the programs that request it.
+//! * [`facts`]: the CUPTI in an image.
+//! * [`judge`]: the verdicts on these facts.
+//! * `make`: the fixes for an image.
+//! * [`report`]: the output formats.
+//! * [`cli`]: the command line, which accesses the host.
+//!
+//! The crate `image-source` reads images, and `image-linkage` simulates the loader.
 
 mod byte_search;
 pub mod facts;

@@ -1,4 +1,4 @@
-//! The program: what the command line says, done; its outcome is the exit code.
+//! The program: runs the command line and returns its exit code.
 
 use std::process::ExitCode;
 

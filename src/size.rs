@@ -1,11 +1,12 @@
-//! Sizes for people: the report, the Dockerfile and the rules write them alike.
+//! Readable sizes for the report, the Dockerfile and the rules.
 
-/// A size in decimal units, as registries and engines count.
+/// A size in decimal units, as in registries and engines.
 pub(crate) fn format_size(bytes: u64) -> String {
     let units = [(1_000_000_000_u64, "GB"), (1_000_000, "MB"), (1_000, "kB")];
     match units.iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => {
-            // Cut, not rounded: 999,999 bytes are 999.9 kB, never 1000.0 kB. A hostile image can name any size.
+            // Truncate instead of rounding: 999,999 bytes are 999.9 kB, never 1000.0 kB. A malicious image can declare
+            // any size.
             let tenths = bytes.saturating_mul(10) / unit;
             format!("{}.{} {name}", tenths / 10, tenths % 10)
         }

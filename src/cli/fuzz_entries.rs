@@ -1,4 +1,4 @@
-//! What the fuzz targets ask of this crate that nobody else may: `tests/support/fuzz_targets.rs` calls them.
+//! Entry points for the fuzz targets only; `tests/support/fuzz_targets.rs` calls them.
 
 use std::path::Path;
 
@@ -14,24 +14,24 @@ use crate::report::markdown::MarkdownReport;
 use crate::report::text::{TextDetail, TextLayout, TextReport};
 use crate::shell_quote::quote_shell;
 
-/// What is wrong with the text of a config, as a sentence.
+/// The mistake in the text of a config, as a sentence.
 pub fn config_mistake(text: &str) -> Option<String> {
     let read = ConfigFile::read("config", (Path::new("/"), None), text);
     read.err().map(|mistake| mistake.to_string())
 }
 
-/// A text as the shell, `ENV` and a comment have it, where a Dockerfile can hold it.
+/// A text quoted for the shell, for `ENV` and for a comment; `None` if a Dockerfile cannot contain it.
 pub fn quoted(text: &str) -> Option<[String; 3]> {
     let text = require_writable("text", text).ok()?;
     Some([quote_shell(text), quote_env(text), comment_line(text)])
 }
 
-/// A name as a Dockerfile has it that is not quoted, and as JSON and the shell's quotes have it.
+/// A name for unquoted use in a Dockerfile, and one for JSON and shell quotes.
 pub fn unquoted(name: &[u8]) -> [Option<String>; 2] {
     [require_plain("name", name).ok(), require_literal("name", name).ok()]
 }
 
-/// What the forms of the report say of an image: text, JSON, Markdown, annotations, a page.
+/// Reports of an image in several formats: text, JSON, Markdown, annotations, HTML.
 pub fn reports(audit: &AuditedImage, rules: &[Rule]) -> [String; 5] {
     let layout = TextLayout {
         width: 100,

@@ -1,15 +1,14 @@
-//! What goes to standard output and error, so that the log of a CI system obeys none of it.
+//! Makes output harmless, so that no CI system executes commands in it.
 //!
-//! GitHub's runner takes `##[error]…` anywhere in a line for a command, and `::error::…` where nothing but blanks stands
-//! before it (actions/runner, `ActionCommand.cs`); the agents of Azure and `TeamCity` take
-//! `##vso[…]` and `##teamcity[…]`.
+//! GitHub's runner takes `##[error]…` anywhere in a line as a command, and `::error::…` after nothing but blanks
+//! (actions/runner, `ActionCommand.cs`). The agents of Azure and `TeamCity` take `##vso[…]` and `##teamcity[…]`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use image_linkage::escape::is_hidden;
 
-/// The text with every command in it written another way: in JSON and in markup one that means the same.
+/// Rewrites every command in the text; in JSON and markup the meaning stays the same.
 pub(super) fn make_harmless(text: &str) -> Cow<'_, str> {
     let (hash, colon) = match text.trim_start().chars().next() {
         Some('{' | '[') => return harmless_json(text),
@@ -30,7 +29,7 @@ pub(super) fn make_harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// In JSON a line begins with a bracket, and a string may name any character by its number.
+/// In JSON a line begins with a bracket, and a string may escape any character.
 fn harmless_json(text: &str) -> Cow<'_, str> {
     if !text.contains("##") && !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);
@@ -46,13 +45,13 @@ fn harmless_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The text with `hash` in place of the last `#` of each `##NAME[`.
+/// Replaces the last `#` of each `##NAME[` with `hash`.
 fn split_hashes(text: &str, hash: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once('#') {
         out.push_str(before);
-        // All of a run at once: a megabyte of them would be looked through for each.
+        // Take a whole run at once; otherwise a megabyte of `#` would be scanned for each of them.
         let name = behind.trim_start_matches('#');
         let more = behind.len() - name.len();
         out.extend(std::iter::repeat_n('#', more));
@@ -65,7 +64,7 @@ fn split_hashes(text: &str, hash: &str) -> String {
     out + rest
 }
 
-/// Whether a line is a command of `::`, whatever style it has, which is taken off on the way to a file.
+/// Whether a line is a `::` command. Terminal styles are ignored, because they are stripped on the way to a file.
 fn begins_command(line: &str) -> bool {
     let mut line = line.trim_start();
     while let Some((_, behind)) = line.strip_prefix("\x1b[").and_then(|style| style.split_once('m')) {

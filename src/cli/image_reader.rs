@@ -1,4 +1,4 @@
-//! How a command reads images: the options of the command line, the config's, and what is known.
+//! Reads images for a command with the options of the command line and the config.
 
 use std::fmt::Display;
 
@@ -18,13 +18,13 @@ use image_source::registry::{RegistryOptions, RetryPolicy};
 use image_source::{ImageError, KnownLayers, Platform};
 use image_store::LayerCache;
 
-/// How images are had, for the commands that read some.
+/// Reads images for a command.
 pub(super) struct ImageReader {
     options: ImageArgs,
     knowledge: Knowledge,
     pub(super) bars: ProgressBars,
     cache: Option<LayerCache>,
-    /// Compiled once, for the cache and for all images.
+    /// Compiled once for the cache and for all images.
     index: IndexOptions,
 }
 
@@ -54,7 +54,7 @@ impl ImageReader {
                 token_servers: self.options.token_servers.clone(),
                 patience: self.patience(),
                 user_agent: concat!("cupti-audit/", env!("CARGO_PKG_VERSION")).to_owned(),
-                // What the user's `docker login` may pull can be audited without another login.
+                // The defaults use the user's `docker login` credentials.
                 ..RegistryOptions::default()
             },
             knowledge: &self.knowledge,
@@ -73,7 +73,7 @@ impl ImageReader {
         patience
     }
 
-    /// What the processes of an image start with.
+    /// The start conditions of an image's processes.
     pub(super) fn conditions(&self) -> GatherOptions {
         GatherOptions {
             environment: self.options.environment.clone(),
@@ -83,22 +83,22 @@ impl ImageReader {
         }
     }
 
-    /// The facts of an image for one platform, or for the platform that is chosen without a wish.
+    /// The facts of an image for one platform, or for the default platform.
     pub(super) fn read(&self, image: &str, platform: Option<&Platform>) -> Result<ImageFacts, ImageError> {
-        // Bars that are left would stand between the lines of the report.
+        // Clear the bars, so that they do not mix with the report.
         let facts = image_reading::read_image(image, &self.options(platform));
         self.bars.clear();
         facts.map_err(|error| naming(image, error))
     }
 
-    /// The facts of the container that this process runs in.
+    /// The facts of this process's own container.
     pub(super) fn read_running(&self, container: &RunningContainer) -> Result<ImageFacts, ImageError> {
         let facts = image_reading::read_running(container, &self.options(None));
         self.bars.clear();
         facts
     }
 
-    /// The platforms for which an image is to be read; `None` is the one that is chosen without a wish.
+    /// The platforms to read an image for; `None` is the default platform.
     pub(super) fn platforms(&self, image: &str) -> Result<Vec<Option<Platform>>, ImageError> {
         match &self.options.platform {
             Some(PlatformArg::All) => {
@@ -107,7 +107,7 @@ impl ImageReader {
                 let all = image_source::list_platforms(image, &options.registry, &request);
                 let all = all.map_err(|error| naming(image, error))?;
                 let wishes = all.into_iter().map(Some).collect::<Vec<_>>();
-                // A source without an index has one image and no platforms to list.
+                // A source without an index has one image and no platform list.
                 Ok(if wishes.is_empty() { vec![None] } else { wishes })
             }
             Some(PlatformArg::One(platform)) => Ok(vec![Some(platform.clone())]),
@@ -116,7 +116,7 @@ impl ImageReader {
     }
 }
 
-/// An error of a registry or an engine, with the image that was asked for: of `app` a user does not expect Docker Hub.
+/// Adds the image name to a registry or engine error, because users do not expect Docker Hub for `app`.
 fn naming(image: &str, error: ImageError) -> ImageError {
     match error {
         ImageError::Remote(text) if !text.contains(image) => ImageError::Remote(format!("{image}: {text}")),
@@ -124,7 +124,7 @@ fn naming(image: &str, error: ImageError) -> ImageError {
     }
 }
 
-/// How layers are read, within the limits of the command line.
+/// The index options, with the limits of the command line.
 fn index_options(options: &ImageArgs, knowledge: &Knowledge) -> IndexOptions {
     let mut index = library_options(knowledge);
     for limit in &options.limits {
@@ -133,8 +133,8 @@ fn index_options(options: &ImageArgs, knowledge: &Knowledge) -> IndexOptions {
     index
 }
 
-/// The cache for indexes made with `index`; none where the user wants none or has no folder for it. Why one
-/// cannot be used is said as a warning.
+/// The cache for indexes made with `index`; `None` if it is disabled or has no folder. A warning explains why it cannot
+/// be used.
 fn open_cache(options: &ImageArgs, index: &IndexOptions) -> Option<LayerCache> {
     let folder = options.cache.folder().filter(|_| !options.no_cache)?;
     let opened = LayerCache::open(&folder, &index.fingerprint());
@@ -149,17 +149,17 @@ fn open_cache(options: &ImageArgs, index: &IndexOptions) -> Option<LayerCache> {
 
 impl Drop for ImageReader {
     fn drop(&mut self) {
-        // At the end: the report is whole whatever became of the cache.
+        // At the end, because the report is complete even if the cache failed.
         if let Some(failure) = self.cache.as_ref().and_then(LayerCache::failure) {
             report_warning(failure);
         }
     }
 }
 
-/// What a command says that looks at an image for one platform and is asked for all.
+/// The error of a command that needs a single platform.
 pub(super) const ONE_PLATFORM: &str = "only an audit takes all platforms; name one with --platform";
 
-/// What a command has that reads images for one platform.
+/// The state of a command that reads images for one platform.
 pub(super) struct PreparedCommand {
     pub(super) knowledge: Knowledge,
     pub(super) platform: Option<Platform>,
@@ -169,7 +169,8 @@ pub(super) struct PreparedCommand {
 }
 
 impl PreparedCommand {
-    /// Reads what the user brings, and fills `args` by the config; `only_one` is said where all platforms are asked for.
+    /// Loads the user's files, and fills `args` from the config; `only_one` is the error if all platforms are
+    /// requested.
     pub(super) fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, CommandError> {
         let (config, knowledge) = load_for_images(args)?;
         let platform = match args.image.platform.clone() {
@@ -191,7 +192,7 @@ impl PreparedCommand {
     }
 }
 
-/// Reads the one image of a command, with what the user brings.
+/// Reads the single image of a command, together with the user's files.
 pub(super) fn read_single_image(image: &str, args: &mut ReadArgs) -> Result<(ImageFacts, Knowledge), CommandError> {
     let prepared = PreparedCommand::new(args, ONE_PLATFORM)?;
     Ok((prepared.read(image)?, prepared.knowledge))

@@ -1,4 +1,4 @@
-//! What happens when a signal asks the program to end: nothing half written stays, and no bar on the terminal.
+//! Handles termination signals: removes partial files and clears progress bars.
 #![expect(clippy::disallowed_methods, reason = "which signals are ignored is asked of /proc")]
 
 use std::ffi::c_int;
@@ -15,20 +15,20 @@ use signal_hook::low_level::emulate_default_handler;
 use super::terminal::report_error;
 use crate::make::slim::interrupt::request_stop;
 
-/// The bars that are drawn, for the process as a signal is.
+/// The drawn bars; one static per process, because signals are per process.
 static DRAWN: Mutex<Option<MultiProgress>> = Mutex::new(None);
 
-/// How long a terminal is waited for, which may be stopped (Ctrl-S) and then takes nothing.
+/// How long to wait for a terminal, which may be stopped (Ctrl-S) and block.
 const TERMINAL_PATIENCE: Duration = Duration::from_millis(500);
-/// How long whoever copies is waited for, which may read from a pipe that nothing comes from.
+/// How long to wait for copying code, which may be blocked on a pipe.
 const COPY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// From now on these bars go where the program is interrupted: they would stay on the terminal behind it.
+/// Clears these bars on an interruption, so that they do not stay on the terminal.
 pub(super) fn clear_on_interrupt(bars: &MultiProgress) {
     *DRAWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bars.clone());
 }
 
-/// Ends the program with a sentence where the system starts no further thread for it, for which the libraries panic.
+/// Exits with a message if the system cannot start a thread; libraries panic in that case.
 pub(super) fn watch_threads() {
     let of_others = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -43,17 +43,17 @@ pub(super) fn watch_threads() {
     }));
 }
 
-/// Lets a signal end the program at once, or by who copies, and nothing behind it.
+/// Makes a signal end the program, at once or through the copying code, after cleanup.
 pub(super) fn watch_signals() {
     let ignored = ignored_signals();
     let signals = [SIGHUP, SIGINT, SIGTERM, SIGXFSZ];
-    // What `nohup` has ignored, or a shell without job control in its background, stays so (POSIX, 2.12).
+    // Signals ignored by `nohup`, or by a shell without job control for background jobs, stay ignored (POSIX, 2.12).
     let signals = signals.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let Ok(mut signals) = Signals::new(signals) else {
         return;
     };
     thread::spawn(move || {
-        // A file that grows past `ulimit -f` fails where it is written once the signal is caught.
+        // SIGXFSZ is only caught, so that a write past `ulimit -f` fails with an error.
         for signal in signals.forever().filter(|signal| *signal != SIGXFSZ) {
             clear_bars();
             if request_stop() {
@@ -68,7 +68,7 @@ pub(super) fn watch_signals() {
     });
 }
 
-/// The signals that whoever started this process has ignored, a bit each from 1 on (`SigIgn` of `proc_pid_status(5)`).
+/// The signals that were ignored when this process started, one bit each from 1 on (`SigIgn` of `proc_pid_status(5)`).
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -89,7 +89,7 @@ fn clear_bars() {
     let _ = cleared.recv_timeout(TERMINAL_PATIENCE);
 }
 
-/// Ends the process as the signal does by itself, so that the shell is told which it was.
+/// Ends the process by the signal itself, so that the shell sees which one it was.
 fn end_process(signal: c_int) {
     remove_on_interrupt();
     let _ = emulate_default_handler(signal);

@@ -1,4 +1,4 @@
-//! The command line: what may be asked, and nothing of how it is answered.
+//! The command line: it parses the arguments and starts the commands.
 
 mod command;
 mod config;
@@ -27,7 +27,7 @@ use image_linkage::escape;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-/// The commands that -h leaves to --help.
+/// The commands that -h omits; --help lists them.
 const RARE_COMMANDS: [&str; 9] = [
     "cache",
     "completions",
@@ -40,7 +40,7 @@ const RARE_COMMANDS: [&str; 9] = [
     "verify",
 ];
 
-/// Runs the command that the command line names; its outcome is the exit code.
+/// Runs the command; its result is the exit code.
 pub fn run() -> RunExit {
     let cli = parse_command_line();
     interruption::watch_threads();
@@ -48,10 +48,10 @@ pub fn run() -> RunExit {
     cli.run().unwrap_or_else(CommandError::report)
 }
 
-/// Reads the command line and the environment; does not return where they ask for help or are wrong.
+/// Parses the command line and the environment. Does not return if they are invalid or ask for help.
 #[expect(clippy::disallowed_methods, reason = "the environment belongs to the command line")]
 fn parse_command_line() -> Cli {
-    // What a CI system passes on without having it is empty.
+    // CI systems pass a missing variable as an empty one.
     let without_empty = |arg: Arg| {
         let value = arg.get_env().and_then(std::env::var_os);
         match value {
@@ -64,20 +64,20 @@ fn parse_command_line() -> Cli {
         report_error(&error);
         std::process::exit(RunExit::Open as i32);
     }
-    // The names of the variables would make -h twice as long; --help has them.
+    // Variable names would double the length of -h; --help has them.
     let brief = given.iter().any(|argument| argument == "-h") || given.len() == 1;
     let is_long_version = given.iter().any(|argument| argument == "--version");
     let adjust = |arg: Arg| without_empty(arg).hide_env(brief);
-    // The end of -h says what an image is.
+    // The end of -h describes images.
     let adjust_own = |arg: Arg| {
         let is_hidden = arg.is_hide_set() || (brief && arg.is_positional());
         adjust(arg).hide(is_hidden)
     };
-    // By hand, as the derive cannot leave a variable out for its value.
+    // Built by hand, because the derive cannot ignore a variable depending on its value.
     let mut command = Cli::command()
         .mut_args(adjust_own)
         .mut_subcommands(|command| command.mut_args(adjust))
-        // What one needs once in a while would push the options off the screen.
+        // Rare commands would push the options off the screen.
         .mut_subcommands(|command| {
             let is_rare = RARE_COMMANDS.contains(&command.get_name());
             command.hide(brief && is_rare)
@@ -99,13 +99,13 @@ fn parse_command_line() -> Cli {
         })
 }
 
-/// An error for a variable whose name is a letter or two beside that of an option: it would be ignored.
+/// An error for a variable whose name differs from a known one by one or two letters: it would be ignored.
 fn mistyped_variable(command: &Command, mut given: impl Iterator<Item = OsString>) -> Option<String> {
     let mut known = BTreeSet::new();
     collect_variables(command, &mut known);
     given.find_map(|name| {
         let name = name.to_str().filter(|name| name.starts_with("CUPTI_AUDIT_"))?;
-        // Kubernetes sets it for a Service called cupti-audit.
+        // Kubernetes sets it for a Service named cupti-audit.
         let is_free = known.contains(name) || name == "CUPTI_AUDIT_PORT";
         let is_near = |known: &&String| strsim::damerau_levenshtein(known, name) <= 2;
         let meant = known.iter().find(is_near).filter(|_| !is_free)?;
@@ -122,12 +122,12 @@ fn collect_variables(command: &Command, known: &mut BTreeSet<String>) {
     }
 }
 
-/// Takes `--color` of the command that has it, before anything is written.
+/// Applies the `--color` of the chosen command before any output.
 fn choose_colors(matches: &ArgMatches) {
     if let Ok(Some(true)) = matches.try_get_one::<bool>("no_color") {
         ColorChoice::Never.write_global();
     } else if let Ok(Some(when)) = matches.try_get_one::<ColorChoice>("color") {
-        // anstream itself looks at the terminal and at NO_COLOR.
+        // anstream itself checks the terminal and NO_COLOR.
         when.write_global();
     }
     if let Some((_, of_command)) = matches.subcommand() {
@@ -135,11 +135,11 @@ fn choose_colors(matches: &ArgMatches) {
     }
 }
 
-/// The version, the commit and the target of the build, and the newest CUPTI whose files are known.
+/// The version, the commit, the build target, and the newest known CUPTI.
 fn version_text() -> String {
     let commit = option_env!("CUPTI_AUDIT_COMMIT").unwrap_or("not known");
     let releases = &Knowledge::built_in().tables.releases;
-    // The oldest comes first.
+    // The versions are sorted, oldest first.
     let newest = releases.versions_for("x86_64").pop().unwrap_or_default();
     format!(
         "{} {}\ncommit: {commit}\ntarget: {}\nnewest CUPTI known: {newest}\n",

@@ -1,4 +1,4 @@
-//! Values that a flag and a key of the config take alike, each read from the same words.
+//! Values that flags and config keys share, parsed in the same way.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use image_linkage::limits::Limits;
 use image_source::Platform;
 use image_source::registry::RetryPolicy;
 
-/// A value, the name that users have for it, and what the help says of it.
+/// The name of a value, its help text, and the value.
 pub type NamedValue<T> = (&'static str, &'static str, T);
 
 #[rustfmt::skip] // A row is a line.
@@ -26,7 +26,7 @@ pub const FAIL_ON: [NamedValue<FailOn>; 4] = [
     ("never", "No finding fails the run", FailOn::Never),
 ];
 
-/// The ways by which CUPTI comes in.
+/// The methods to install CUPTI.
 #[rustfmt::skip] // A row is a line.
 pub const VIA: [NamedValue<MethodKind>; 5] = [
     ("apt", "Package of the distribution or of NVIDIA", MethodKind::Apt),
@@ -42,7 +42,7 @@ pub const COLOR: [NamedValue<ColorChoice>; 3] = [
     ("never", "Never", ColorChoice::Never),
 ];
 
-/// Takes one of `values` for a flag: the help lists them, and any other is refused.
+/// Parses one of `values` for a flag. The help lists them; any other value is an error.
 pub fn one_of<T: Copy + Send + Sync>(values: &'static [NamedValue<T>]) -> impl TypedValueParser<Value = T> {
     let names = values
         .iter()
@@ -50,9 +50,9 @@ pub fn one_of<T: Copy + Send + Sync>(values: &'static [NamedValue<T>]) -> impl T
     PossibleValuesParser::new(names).try_map(|name| find_named(values, &name))
 }
 
-/// The value of this name.
+/// The value with this name.
 ///
-/// Errors: There is none, in words that say which there are.
+/// Errors: No value has this name; the message lists all names.
 pub fn find_named<T: Copy>(values: &[NamedValue<T>], name: &str) -> Result<T, String> {
     let found = values.iter().find(|(known, ..)| *known == name);
     found.map(|(.., value)| *value).ok_or_else(|| {
@@ -61,7 +61,7 @@ pub fn find_named<T: Copy>(values: &[NamedValue<T>], name: &str) -> Result<T, St
     })
 }
 
-/// A report and the file it goes to.
+/// A report format and its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
     pub format: ReportFormat,
@@ -72,13 +72,13 @@ pub struct OutputFile {
 impl FromStr for OutputFile {
     type Err = String;
 
-    /// Reads `FORMAT=FILE`, as `--output` and the key `outputs` have it.
+    /// Parses `FORMAT=FILE` for `--output` and the key `outputs`.
     fn from_str(text: &str) -> Result<Self, String> {
-        // At the first `=`: the name of a file may hold more of them, that of a form none.
+        // At the first `=`, because a file name may contain more.
         let Some((format, file)) = text.split_once('=') else {
             return Err("expected FORMAT=FILE, such as json=audit.json".to_owned());
         };
-        // Else it would fail when the report is written, after the image was read.
+        // Otherwise the error would only appear after the image was read.
         if file.is_empty() {
             return Err(format!("there is no file after {format}="));
         }
@@ -93,12 +93,12 @@ impl FromStr for OutputFile {
     }
 }
 
-/// What `--platform` chooses of an index of images.
+/// The choice of `--platform` from an image index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlatformArg {
-    /// Every platform that the image is for.
+    /// Every platform of the image.
     All,
-    /// The image for this platform alone.
+    /// Only this platform.
     One(Platform),
 }
 
@@ -108,26 +108,26 @@ impl FromStr for PlatformArg {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "all" => Ok(Self::All),
-            // Docker's platform pairs are written with a dash in names of files and artifacts.
+            // File and artifact names often contain Docker's platforms with a dash.
             _ if !text.contains('/') => Platform::parse(&text.replacen('-', "/", 2)).map(Self::One),
             _ => Platform::parse(text).map(Self::One),
         }
     }
 }
 
-/// A bound on what is read, for one that is there already.
+/// A new value for an existing limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitArg {
-    /// The name that [`Limits`] or [`RetryPolicy`] knows.
+    /// The name of the limit in [`Limits`] or [`RetryPolicy`].
     pub name: String,
-    /// Bytes, seconds or a number of things, as the name says.
+    /// Bytes, seconds or a count, depending on the limit.
     pub value: u64,
 }
 
 impl FromStr for LimitArg {
     type Err = String;
 
-    /// Reads `NAME=NUMBER`; a number may end in KiB, MiB, GiB or TiB.
+    /// Parses `NAME=NUMBER`; a number may end in KiB, MiB, GiB or TiB.
     fn from_str(text: &str) -> Result<Self, String> {
         let names: Vec<&str> = Limits::names().chain(RetryPolicy::names()).collect();
         let (name, number) = text.split_once('=').unwrap_or((text, ""));

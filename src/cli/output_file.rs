@@ -1,4 +1,4 @@
-//! Files that a command makes for the user: whole or not at all, and never over one that is there.
+//! Files that a command writes for the user, atomically and without replacing existing ones.
 #![expect(
     clippy::disallowed_methods,
     reason = "the command line writes the files that the user names"
@@ -10,9 +10,9 @@ use std::path::Path;
 
 use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, write_whole_file};
 
-/// Whether every file may be written, before the work is done.
+/// Checks that every file can be written, before the work is done.
 ///
-/// Errors: The first that may not, in words.
+/// Errors: The first file that cannot be written, in words.
 pub fn check_writable(files: &[&Path], existing: ExistingOutput) -> Result<(), String> {
     for file in files {
         match look_at_place(file) {
@@ -21,7 +21,7 @@ pub fn check_writable(files: &[&Path], existing: ExistingOutput) -> Result<(), S
             Err(error) => return Err(format!("cannot write {}: {error}", file.display())),
             _ => {}
         }
-        // Said now, because an image may take minutes to read.
+        // Reported now, because reading an image may take minutes.
         let folder = folder_of(file);
         if !fs::metadata(folder).is_ok_and(|found| found.is_dir()) {
             let folder = folder.display();
@@ -31,12 +31,12 @@ pub fn check_writable(files: &[&Path], existing: ExistingOutput) -> Result<(), S
     Ok(())
 }
 
-/// Writes the file whole or not at all.
+/// Writes the file atomically.
 ///
-/// Errors: The file is there and is to stay, or it cannot be written, in words.
+/// Errors: The file exists and must stay, or it cannot be written, in words.
 pub fn write_file(file: &Path, content: &str, existing: ExistingOutput) -> Result<(), String> {
     write_whole_file(file, content, existing).map_err(|error| match error.kind() {
-        // It was free when the run began: somebody else has made it since.
+        // The file was created by another process since the run started.
         io::ErrorKind::AlreadyExists => is_there(file),
         _ => format!("cannot write {}: {error}", file.display()),
     })

@@ -1,4 +1,4 @@
-//! Progress on a terminal: a bar per layer, and nothing where nobody watches.
+//! Progress bars on a terminal, one per layer.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -11,36 +11,36 @@ use image_source::ReadProgress;
 
 use super::interruption::clear_on_interrupt;
 
-/// Bars on standard error.
+/// Progress bars on standard error.
 pub struct ProgressBars {
     all: MultiProgress,
-    // Layers are read two at a time, each by threads of its own.
+    // Two layers are read at a time, each by its own threads.
     bars: Mutex<BTreeMap<usize, PendingBar>>,
 }
 
-/// A bar that nobody sees until what it shows has taken a while.
+/// A bar that is hidden until its task has taken a while.
 struct PendingBar {
     bar: ProgressBar,
     since: Instant,
     is_drawn: bool,
 }
 
-/// How long something takes before it is shown: what is read from the cache or a small file would only flicker.
+/// The delay before a bar is shown. Cached or small layers would only flicker.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Whether bars may be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BarVisibility {
-    /// Where standard error is a terminal.
+    /// Only if standard error is a terminal.
     OnTerminal,
-    /// Not even there, as with `--quiet`.
+    /// Never, as with `--quiet`.
     Never,
 }
 
 impl ProgressBars {
-    /// Bars that are drawn when `show` allows it.
+    /// Bars with the visibility `show`.
     pub fn new(show: BarVisibility) -> Self {
-        // In the log of a CI system each step of a bar would be a line.
+        // In a CI log each step of a bar would be a line.
         let hidden = show == BarVisibility::Never || !std::io::stderr().is_terminal();
         let target = if hidden {
             ProgressDrawTarget::hidden()
@@ -55,13 +55,13 @@ impl ProgressBars {
         }
     }
 
-    /// Removes the bars, so that a report stands alone.
+    /// Removes the bars, so that they do not mix with a report.
     pub fn clear(&self) {
-        // A terminal that cannot be written to has nothing to remove.
+        // If the terminal cannot be written to, there is nothing to remove.
         let _ = self.all.clear();
     }
 
-    // Bars are only drawn: what a thread that panicked left in the map does no harm, so a poisoned lock is taken.
+    // Ignore a poisoned lock: the map only has bars, so a panicked thread does no harm.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, PendingBar>> {
         self.bars.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,11 +73,11 @@ impl ProgressBars {
     }
 }
 
-/// The number of the bar for what is waited for, which is that of no layer.
+/// The key of the waiting bar, which belongs to no layer.
 const WAITING: usize = usize::MAX;
-/// The columns of a bar whose end is known.
+/// The columns of a bar with a known size.
 const KNOWN: &str = "  {prefix} {wide_bar} {decimal_bytes:>9} of {decimal_total_bytes:9} {eta:>4}";
-/// The columns of one whose end is not.
+/// The columns of a bar with an unknown size.
 const UNKNOWN: &str = "  {prefix} {spinner} {decimal_bytes:>9} {decimal_bytes_per_sec:>12}";
 
 /// A bar that is not drawn yet.
@@ -90,7 +90,7 @@ impl ReadProgress for ProgressBars {
         let bar = hidden_bar(None).with_message(what.to_owned());
         self.keep(WAITING, bar.clone());
         let all = self.all.clone();
-        // Nothing comes while something is waited for, so that nobody but a thread can see that time goes by.
+        // There are no events during a wait, so a thread shows the bar after the delay.
         std::thread::spawn(move || {
             std::thread::sleep(PATIENCE);
             if !bar.is_finished() {
@@ -101,10 +101,10 @@ impl ReadProgress for ProgressBars {
 
     fn start(&self, layer: usize, bytes: Option<u64>) {
         self.finish(WAITING);
-        // Not every source knows how large a layer is before it has read it.
+        // Some sources do not know the size of a layer in advance.
         let template = bytes.map_or(UNKNOWN, |_| KNOWN);
         let style = ProgressStyle::with_template(template).expect("the templates are constants that a test draws");
-        // People count from 1; the padding keeps the bars below each other.
+        // Counted from 1 for the user; the padding aligns the bars.
         let prefix = format!("layer {:<3}", layer + 1);
         self.keep(layer, hidden_bar(bytes).with_style(style).with_prefix(prefix));
     }

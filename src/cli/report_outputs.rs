@@ -1,4 +1,4 @@
-//! Where reports go: to standard output as they are made, to files when they are whole.
+//! The outputs of reports: standard output is written continuously, and files are written when complete.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +13,7 @@ use crate::report::ReportWriter;
 use crate::report::text::{TextDetail, TextLayout};
 use image_store::create_unfinished_file;
 
-/// The width of a text that goes to a file: that of a page, whatever the terminal's.
+/// The text width in a file, independent of the terminal.
 const PAGE: usize = 100;
 
 /// The reports of a run.
@@ -25,11 +25,11 @@ pub struct ReportOutputs {
 struct ReportOutput {
     format: ReportFormat,
     report: Box<dyn ReportWriter>,
-    /// The file that it goes to, and what is to be in it; none for standard output.
+    /// The file and its content so far; `None` for standard output.
     file: Option<(PathBuf, String)>,
 }
 
-/// Where a report goes, as far as its form depends on it.
+/// The kind of destination, which affects the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReportPlace {
     Stdout,
@@ -37,7 +37,7 @@ pub(super) enum ReportPlace {
 }
 
 impl ReportPlace {
-    /// How a text is laid out here.
+    /// The text layout for this destination.
     pub(super) fn layout(self, output: &DisplayArgs) -> TextLayout {
         let width = match self {
             Self::Stdout => terminal_width(),
@@ -54,10 +54,10 @@ impl ReportPlace {
 }
 
 impl ReportOutputs {
-    /// Begins the reports that were asked for. A file that cannot be written is said now, before images are read,
-    /// and keeps no other report from being made.
+    /// Starts the requested reports. A file that cannot be written is reported before images are read, and the other
+    /// reports are still made.
     ///
-    /// Errors: Two reports for one place, in words.
+    /// Errors: Two reports for the same destination, in words.
     pub fn open(
         args: &ReportArgs,
         make: impl Fn(ReportFormat, ReportPlace) -> Box<dyn ReportWriter>,
@@ -70,7 +70,7 @@ impl ReportOutputs {
             args.outputs.iter().partition(|output| output.file.as_os_str() == "-");
         let format = match (args.format, on_stdout.as_slice()) {
             (format, []) => format.unwrap_or(ReportFormat::Text),
-            // `-o json=-` says what goes to standard output as well as `--format json` does.
+            // `-o json=-` selects the format of standard output like `--format json`.
             (None, [only]) => only.format,
             _ => return Err("two reports are to go to standard output".to_owned()),
         };
@@ -81,7 +81,7 @@ impl ReportOutputs {
         });
         let mut taken = BTreeSet::new();
         for output in files {
-            // Two spellings of one file would write over each other.
+            // Two spellings of the same file would overwrite each other.
             let file = settle(&output.file);
             if !taken.insert(file.clone()) {
                 return Err(format!("two reports are to go to {}", output.file.display()));
@@ -92,20 +92,20 @@ impl ReportOutputs {
                     report: make(output.format, ReportPlace::File),
                     file: Some((file, String::new())),
                 }),
-                // The other reports may be what the CI system waits for.
+                // A CI system may need the other reports.
                 Err(error) => outputs.fail(&file, &error),
             }
         }
         Ok(outputs)
     }
 
-    /// Takes a step in every report, and writes what goes to standard output. One that fails is told once, and is made no
-    /// further.
+    /// Runs a step of every report, and writes the part for standard output. A report that fails is reported once and
+    /// stopped.
     pub fn write(&mut self, step: impl Fn(&mut dyn ReportWriter) -> io::Result<String>) {
         let exit = &mut self.exit;
         self.outputs.retain_mut(|output| {
             let written = match (step(output.report.as_mut()), &mut output.file) {
-                // Commands are what they are for.
+                // Not made harmless, because GitHub annotations are commands.
                 (Ok(text), None) if output.format == ReportFormat::GitHub => write_verbatim(&text, RunExit::Clean),
                 (Ok(text), None) => write_result(&text, RunExit::Clean),
                 (Ok(text), Some((_, content))) => {
@@ -120,11 +120,11 @@ impl ReportOutputs {
         });
     }
 
-    /// Writes the files. Returns whether all reports could be written.
+    /// Writes the files. Returns whether all reports were written.
     pub fn close(mut self) -> RunExit {
         for output in std::mem::take(&mut self.outputs) {
             if let Some((file, content)) = output.file
-                // Texts are made with colours, which are for terminals alone.
+                // Strip the terminal styles from the text.
                 && let Err(error) = write_whole_file(
                     &file,
                     &anstream::adapter::strip_str(&content).to_string(),
@@ -146,9 +146,9 @@ fn cannot_write(file: &Path, error: &io::Error) -> RunExit {
     report_error(&format!("cannot write {}: {error}", file.display()))
 }
 
-/// Whether the file can be written.
+/// Checks that the file can be written.
 fn probe(file: &Path) -> io::Result<()> {
-    // Permissions, quotas and read-only mounts all show when a file is made, and not before.
+    // Permissions, quotas and read-only mounts only show when a file is created.
     if look_at_place(file)? != OutputPlace::Stream {
         let made = create_unfinished_file(folder_of(file), None).map_err(|error| match error.kind() {
             kind @ io::ErrorKind::NotFound => io::Error::new(kind, "its folder is not there"),

@@ -1,4 +1,4 @@
-//! What several commands take.
+//! Arguments that several commands share.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use crate::knowledge::DEFAULT_LIBRARY;
 use crate::report::{FINDING_FORMATS, ReportFormat};
 use image_linkage::loader::CpuLevel;
 
-/// The heading of the options on how the container is started.
+/// The help heading of the container start options.
 const START: &str = "Start of the container";
 
-/// What every command takes that reads an image.
+/// The arguments of every command that reads an image.
 #[derive(Debug, Args)]
 pub struct ReadArgs {
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub struct ReadArgs {
     pub output: DisplayArgs,
 }
 
-/// What an image has to serve.
+/// The purpose of an image.
 #[derive(Debug, Default, Args)]
 pub struct PurposeArgs {
     /// Purpose of the image: inference, training, profiling
@@ -43,7 +43,7 @@ pub struct PurposeArgs {
     pub tools: Vec<String>,
 }
 
-/// What an image is to run on.
+/// The GPUs that an image must support.
 #[derive(Debug, Default, Args)]
 pub struct GpuArgs {
     /// A GPU that CUPTI has to support, such as h100 or 9.0 (repeatable)
@@ -57,7 +57,7 @@ pub struct GpuArgs {
     pub gpus: Vec<String>,
 }
 
-/// What becomes of a verdict that rests on assumptions.
+/// How to treat a verdict that depends on assumptions.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Assumptions")]
 pub struct AssumptionArgs {
@@ -69,12 +69,12 @@ pub struct AssumptionArgs {
     pub accept: Vec<String>,
 }
 
-/// What fails a run, and the forms and places of its reports.
+/// The failing severity, and the formats and files of the reports.
 #[derive(Debug, Default, Args)]
 pub struct ReportArgs {
     /// Lowest severity that fails the run [default: error]
     #[arg(long, value_name = "SEVERITY", value_parser = one_of(&FAIL_ON), env = "CUPTI_AUDIT_FAIL_ON")]
-    // No default of clap's: what is still open here is filled from the config.
+    // No clap default, because the config fills an open value.
     pub fail_on: Option<FailOn>,
     /// Format of the report [default: text]
     #[arg(long, value_parser = one_of(&FINDING_FORMATS), env = "CUPTI_AUDIT_FORMAT")]
@@ -83,13 +83,13 @@ pub struct ReportArgs {
     ///
     /// The file `-` is standard output. Repeatable.
     #[arg(long = "output", short, value_name = "FORMAT=FILE",
-        // A variable is one text, so that commas part what a flag says several times.
+        // A variable is a single text, so commas separate the values of a repeated flag.
         env = "CUPTI_AUDIT_OUTPUT", value_delimiter = ',')]
     pub outputs: Vec<OutputFile>,
 }
 
 impl ReportArgs {
-    /// Fills what the command line leaves open.
+    /// Fills open values from the config.
     pub fn fill(&mut self, config: &ProjectConfig) {
         self.fail_on = self.fail_on.or(config.fail_on);
         self.format = self.format.or(config.format);
@@ -97,20 +97,19 @@ impl ReportArgs {
     }
 }
 
-/// Fills a list that the command line leaves open. clap has put in what a variable says by now, so that it counts
-/// before the config, too.
+/// Fills an open list. clap has already applied environment variables, so they take precedence over the config.
 pub fn fill_list<T: Clone>(given: &mut Vec<T>, config: &[T]) {
     if given.is_empty() {
         given.extend_from_slice(config);
     }
 }
 
-/// What the user brings: a config, rules and profiles.
+/// The user's config, rules and profiles.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Config, rules and profiles")]
 pub struct ConfigArgs {
     /// Config file [default: cupti-audit.yaml here or in a parent directory, up to the root of the repository]
-    // Global, so that it may also stand behind an action such as `profiles show`.
+    // Global, so that it may also follow an action such as `profiles show`.
     #[arg(
         long,
         value_name = "FILE",
@@ -144,7 +143,7 @@ pub struct ConfigArgs {
     pub profiles: Vec<PathBuf>,
 }
 
-/// How an image is had and what its processes start with.
+/// How to access an image, and the start conditions of its processes.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Image and registry")]
 pub struct ImageArgs {
@@ -206,7 +205,7 @@ pub struct ImageArgs {
 }
 
 impl ImageArgs {
-    /// Fills what the command line leaves open. Variables are joined: of two for one name, that of the command line counts.
+    /// Fills open values from the config. Variables are merged; the command line wins for the same name.
     pub fn fill(&mut self, config: &ProjectConfig) {
         self.platform = self.platform.take().or_else(|| config.platform.clone());
         self.cpu = self.cpu.or(config.cpu);
@@ -214,12 +213,12 @@ impl ImageArgs {
         fill_list(&mut self.insecure_registries, &config.insecure_registries);
         let own = config.env.iter().map(|(name, value)| (name.clone(), value.clone()));
         let files = self.start.env_file.iter().flat_map(|file| file.0.iter().cloned());
-        // Behind the config's, because of two values for one name the last counts.
+        // After the config's, because the last value of a name counts.
         self.environment = own.chain(files).chain(self.environment.drain(..)).collect();
     }
 }
 
-/// Where the indexes of layers are kept.
+/// The folder of the layer index cache.
 #[derive(Debug, Clone, Args)]
 pub struct CacheFolderArgs {
     /// Cache directory [default: $`XDG_CACHE_HOME`/cupti-audit, or ~/.cache/cupti-audit]
@@ -228,10 +227,10 @@ pub struct CacheFolderArgs {
 }
 
 impl CacheFolderArgs {
-    /// The folder that is named, or the user's by the XDG Base Directory Specification.
+    /// The named folder, or the user's according to the XDG Base Directory Specification.
     #[expect(clippy::disallowed_methods, reason = "the command line reads the environment")]
     pub fn folder(&self) -> Option<PathBuf> {
-        // Relative paths in the variable are to be ignored, by the specification.
+        // The specification says to ignore relative paths in the variable.
         let folder = |name| {
             let named = std::env::var_os(name).map(PathBuf::from);
             named.filter(|path| path.is_absolute())
@@ -241,7 +240,7 @@ impl CacheFolderArgs {
     }
 }
 
-/// How the container is started where that is not as the image says.
+/// Overrides for the start of the container.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = START)]
 pub struct StartArgs {
@@ -263,12 +262,12 @@ pub struct StartArgs {
     pub workdir: Option<String>,
 }
 
-/// The variables of a file.
+/// The variables in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvFile(pub Vec<(String, String)>);
 
-/// Reads a file of variables as `docker run --env-file` does: a line with `#` in front is a comment, a name alone takes the
-/// value that it has here.
+/// Reads a file like `docker run --env-file`: lines that begin with `#` are comments, and a bare name takes its value
+/// from this process.
 #[expect(clippy::disallowed_methods, reason = "the file and the variables are the user's own")]
 fn read_env_file(path: &str) -> Result<EnvFile, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
@@ -290,12 +289,12 @@ fn read_env_file(path: &str) -> Result<EnvFile, String> {
     Ok(EnvFile(variables))
 }
 
-/// The words of a command, split as a shell splits them.
+/// The words of a command, split as a shell does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartWords(pub Vec<String>);
 
 impl StartArgs {
-    /// What they put in the place of the image's own.
+    /// The replacements for the image's own values.
     pub(super) fn overrides(&self) -> StartOverrides {
         let words = |words: &Option<StartWords>| words.as_ref().map(|words| words.0.clone());
         StartOverrides {
@@ -321,15 +320,15 @@ fn shell_words(text: &str) -> Result<StartWords, String> {
     }
 }
 
-/// What a command takes that is about CUPTI's phases and tools: the variable that asks audits about another library is
-/// refused there, and not passed over.
+/// For commands about CUPTI's phases and tools: the variable that selects another library is an error there instead of
+/// being ignored.
 #[derive(Debug, Args)]
 pub struct CuptiOnlyArgs {
     #[arg(long, env = "CUPTI_AUDIT_LIBRARY", hide = true, default_value = DEFAULT_LIBRARY, value_parser = only_cupti)]
     library: String,
 }
 
-/// How results are written.
+/// How results are shown.
 #[derive(Debug, Args)]
 pub struct DisplayArgs {
     /// When to use colours; `NO_COLOR` is respected
@@ -353,7 +352,7 @@ pub struct DisplayArgs {
     pub no_color: bool,
 }
 
-/// A name of a list that is separated by commas, which people write with spaces.
+/// A name in a comma-separated list, which may have spaces around it.
 #[expect(clippy::unnecessary_wraps, reason = "clap's parsers give a result")]
 pub fn trimmed(text: &str) -> Result<String, std::convert::Infallible> {
     Ok(text.trim().to_owned())
@@ -366,7 +365,7 @@ fn only_cupti(name: &str) -> Result<String, String> {
 
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        // An empty value is one: `LD_LIBRARY_PATH=` shows what an image does without its own.
+        // An empty value counts: `LD_LIBRARY_PATH=` shows the image without its own.
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("expected KEY=VALUE, such as LD_LIBRARY_PATH=/opt/lib".to_owned()),
     }

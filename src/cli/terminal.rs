@@ -1,4 +1,4 @@
-//! How a command writes: results to standard output, errors to standard error.
+//! Terminal output: results go to standard output, errors to standard error.
 
 use std::borrow::Cow;
 use std::io::{self, Write as _};
@@ -11,12 +11,12 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use image_linkage::escape;
 use serde_json::Value;
 
-/// The width of the terminal; where there is none, that of a page.
+/// The terminal width, or 100 without a terminal.
 pub(super) fn terminal_width() -> usize {
     terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
 }
 
-/// A text whose lines go on below where they are wider than the terminal; of a file or a pipe they stay whole.
+/// Wraps lines to the terminal width; without a terminal they stay unchanged.
 pub(super) fn wrapped_for_terminal(text: String) -> String {
     match terminal_size::terminal_size() {
         Some((width, _)) => wrap_lines(&text, usize::from(width.0)),
@@ -24,15 +24,15 @@ pub(super) fn wrapped_for_terminal(text: String) -> String {
     }
 }
 
-/// Writes a result, and nothing in it that the log of a CI system obeys.
+/// Writes a result without commands for CI systems.
 pub(super) fn write_result(text: &str, exit: RunExit) -> RunExit {
     write_verbatim(&make_harmless(text), exit)
 }
 
-/// Writes a result that programs read as it is. A reader that has gone away, as behind `head`, is no failure.
+/// Writes a result unchanged for programs. A closed pipe, as with `head`, is not a failure.
 pub(super) fn write_verbatim(text: &str, exit: RunExit) -> RunExit {
     let mut out = anstream::stdout().lock();
-    // A full disk would else show when the program ends, where nobody looks at it.
+    // Flush, because a full disk would otherwise only show at exit, where errors are lost.
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => exit,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit,
@@ -44,7 +44,7 @@ fn cannot_write(error: &io::Error) -> RunExit {
     report_error(&format!("cannot write the result: {error}"))
 }
 
-/// Writes an answer in the form that was asked for.
+/// Writes an answer in the requested format.
 pub(super) fn write_answer(format: ReportFormat, page: &ReportPage<'_>, json: &Value, exit: RunExit) -> RunExit {
     let text = match format {
         ReportFormat::Json => format!("{json}\n"),
@@ -57,11 +57,11 @@ pub(super) fn report_warning(warning: &str) {
     say("warning: ", warning);
 }
 
-/// Ends the program with what is wrong with its arguments, or with the help that they ask for.
+/// Exits with the argument error, or with the requested help.
 pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
     hint_at_own_option(&mut error);
     let text = error.render().to_string();
-    // A pipeline may take an argument from a pull request.
+    // An argument may come from a pull request.
     if text.chars().any(|c| c.is_control() && c != '\n') || matches!(make_harmless(&text), Cow::Owned(_)) {
         for line in text.lines() {
             say("", line);
@@ -75,7 +75,7 @@ pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
     std::process::exit(code)
 }
 
-/// Options of other scanners (trivy, grype, syft, dive, docker scout), and what is the same here.
+/// Options of other scanners (trivy, grype, syft, dive, docker scout), with the equivalent here.
 const FOREIGN_OPTIONS: [(&str, &str); 9] = [
     ("--json", "--format json"),
     ("--sarif", "--format sarif"),
@@ -111,30 +111,29 @@ fn hint_at_own_option(error: &mut clap::Error) {
     }
 }
 
-/// Writes to standard error what would be a result, were standard output not something else's.
+/// Writes a result to standard error because standard output has other data.
 pub(super) fn write_notice(text: &str) {
-    // Where nobody can be told, there is nobody to tell that.
+    // If standard error fails, nothing can report it.
     let _ = anstream::stderr().write_all(make_harmless(text).as_bytes());
 }
 
-/// Says what went wrong. All messages pass [`say`], so that no new one can bring what a terminal or the log of a CI system
-/// obeys.
+/// Reports an error. All messages pass through [`say`], so that none contains terminal sequences or CI commands.
 pub(crate) fn report_error(error: &dyn std::fmt::Display) -> RunExit {
     say("error: ", &error.to_string());
     RunExit::Open
 }
 
-/// The characters of a message that are shown: the one line of a file may have a million.
+/// The number of characters shown of a message: a file may have a line of a million.
 const SHOWN: usize = 32 << 10;
 
 fn say(kind: &str, text: &str) {
-    // The names in it are escaped already: a backslash stays as it is.
+    // Names are already escaped, so keep backslashes.
     let parts = text.split('\\').map(|part| escape::escape_bytes(part.as_bytes()));
     let line = format!("{kind}{}", parts.collect::<Vec<_>>().join("\\"));
     let line = make_harmless(&line);
     let end = line.char_indices().nth(SHOWN).map(|(end, _)| end);
     let mut stderr = io::stderr().lock();
-    // Where nobody can be told, there is nobody to tell that: the exit code says it.
+    // If standard error fails, nothing can report it; the exit code remains.
     let _ = match end.and_then(|end| line.split_at_checked(end)) {
         Some((start, rest)) => writeln!(stderr, "{start}… and {} bytes more", rest.len()),
         None => writeln!(stderr, "{line}"),
@@ -143,14 +142,14 @@ fn say(kind: &str, text: &str) {
 
 /// Why a command ends without a result.
 pub(crate) enum CommandError {
-    /// It was said already.
+    /// The error was already reported.
     Said(RunExit),
-    /// A sentence that is still to be said.
+    /// An error that is not yet reported.
     Why(String),
 }
 
 impl CommandError {
-    /// Says what is still to be said.
+    /// Reports the error if that is still needed.
     pub(crate) fn report(self) -> RunExit {
         match self {
             Self::Said(exit) => exit,

@@ -1,4 +1,4 @@
-//! The command of a command line, wherever its word stands among the options.
+//! Finds the command in a command line, wherever it is among the options.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,7 +7,7 @@ use clap::{Arg, Command};
 
 /// The parser's own command.
 const HELP: &str = "help";
-/// Commands of other tools that no image of Docker Hub's own is called by, and what is the same here.
+/// Commands of other tools, with the equivalent here. None is the name of an official Docker Hub image.
 const FOREIGN_COMMANDS: [(&str, &str); 9] = [
     ("analyze", "\"audit\" is one"),
     ("fix", "\"dockerfile\" and \"slim\" write a fixed image"),
@@ -20,10 +20,10 @@ const FOREIGN_COMMANDS: [(&str, &str); 9] = [
     ("version", "--version prints the version"),
 ];
 
-/// The arguments with the command's word in front, so that `-q slim IMAGE` is what `slim -q IMAGE` is; without one they
-/// are those of `audit`.
+/// Moves the command to the front, so that `-q slim IMAGE` works like `slim -q IMAGE`. Without a command the arguments
+/// are for `audit`.
 ///
-/// Errors: A first word that is nearly a command, and what to write in its place.
+/// Errors: The first word is similar to a command; the message suggests a correction.
 pub fn command_first(command: &Command, mut arguments: Vec<OsString>) -> Result<Vec<OsString>, String> {
     let Some(place) = first_word(command, &arguments) else {
         return Ok(arguments);
@@ -42,12 +42,12 @@ pub fn command_first(command: &Command, mut arguments: Vec<OsString>) -> Result<
     Ok(arguments)
 }
 
-/// Whether a word is a command's, or the parser's own, which it lists nowhere.
+/// Whether a word is a command, including the parser's unlisted one.
 fn is_command(command: &Command, word: &str) -> bool {
     word == HELP || command.find_subcommand(word).is_some()
 }
 
-/// The place of the first argument that is neither an option nor an option's value.
+/// The position of the first argument that is neither an option nor the value of one.
 fn first_word(command: &Command, arguments: &[OsString]) -> Option<usize> {
     let mut is_value = false;
     for (place, argument) in arguments.iter().enumerate().skip(1) {
@@ -55,7 +55,7 @@ fn first_word(command: &Command, arguments: &[OsString]) -> Option<usize> {
             continue;
         }
         match argument.to_str() {
-            // Behind it everything is an image.
+            // After `--`, every argument is an image.
             Some("--") => return None,
             Some(option) if option.len() > 1 && option.starts_with('-') => is_value = waits_for_value(command, option),
             _ => return Some(place),
@@ -64,7 +64,7 @@ fn first_word(command: &Command, arguments: &[OsString]) -> Option<usize> {
     None
 }
 
-/// Whether the next argument is the value of this option, which may be one of any command.
+/// Whether the next argument is the value of this option, which may belong to any command.
 fn waits_for_value(command: &Command, option: &str) -> bool {
     let takes = |wanted: &dyn Fn(&Arg) -> bool| {
         let commands = std::iter::once(command).chain(command.get_subcommands());
@@ -73,16 +73,16 @@ fn waits_for_value(command: &Command, option: &str) -> bool {
     };
     match option.strip_prefix("--") {
         Some(long) => takes(&|arg| arg.get_long() == Some(long)),
-        // In a cluster such as `-qo FILE` the first letter that takes a value takes what follows it.
+        // In a cluster such as `-qo FILE`, the first letter with a value takes the rest.
         None => option.char_indices().skip(1).any(|(at, letter)| {
             at + letter.len_utf8() == option.len() && takes(&|arg| arg.get_short() == Some(letter))
         }),
     }
 }
 
-/// What to use instead of a word that is nearly a command, a part of one, or another tool's command.
+/// The suggestion for a word that is similar to a command, a part of one, or a command of another tool.
 fn meant_command(command: &Command, word: &str) -> Option<String> {
-    // An image's name with a registry, a tag or a folder, and a file that is there, are what they seem.
+    // A name with a registry, tag or folder, or of an existing file, is an image.
     if word.contains(['/', ':', '@', '.']) || Path::new(word).exists() {
         return None;
     }

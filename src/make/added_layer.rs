@@ -1,4 +1,4 @@
-//! The layer that a remedy adds to an image: applied to a merged file system in memory, where its outcome is foretold, or
+//! The layer that a remedy adds to an image. It is applied to a merged file system in memory to predict the result, or
 //! written as a tar.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,14 +12,14 @@ use image_linkage::loader::{DynamicLoader, LdconfigOutcome, write_cache};
 use image_linkage::path::{self, RootPath};
 use image_linkage::rootfs::{LookupError, NodeKind, Rootfs};
 
-/// The loader's cache, as ldconfig writes it.
+/// The loader's cache, in the format of ldconfig.
 const CACHE: &str = "etc/ld.so.cache";
 
 #[derive(Debug, Clone)]
 pub(crate) enum AddedMember {
     File {
         facts: Arc<FileFacts>,
-        /// Its place in the source that its bytes come from; without one they are what the facts keep.
+        /// Its path in the source of its bytes; `None` if the facts contain the bytes.
         from: Option<RootPath>,
         because: String,
     },
@@ -27,11 +27,11 @@ pub(crate) enum AddedMember {
         to: Vec<u8>,
         because: String,
     },
-    /// Something of the layers below is deleted.
+    /// A whiteout for a path of a lower layer.
     Deleted,
 }
 
-/// The members of a layer by path, and the folders that are not there yet.
+/// The members of a layer by path, and the folders to create for them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AddedLayer {
     members: BTreeMap<RootPath, AddedMember>,
@@ -39,14 +39,14 @@ pub(crate) struct AddedLayer {
 }
 
 impl AddedLayer {
-    /// Adds a member at `path` of the file system `rootfs`: behind the links of its folders, which stay.
+    /// Adds a member at `path` of `rootfs`. Links in the folder part are followed and kept.
     ///
-    /// Errors: What stands in its way; so too for the others.
+    /// Errors: The obstacle at the path. The other methods report the same.
     pub(crate) fn add(&mut self, rootfs: &Rootfs, path: &RootPath, member: AddedMember) -> Result<(), String> {
-        // As many links as Linux follows (path_resolution(7)).
+        // The number of links that Linux follows (path_resolution(7)).
         let at = self.folder(rootfs, &path.parent(), 40)?.join(path.name());
         let there = rootfs.lookup_link(&at.absolute());
-        // A file of an upper layer hides the whole folder of that name below (image-spec, layer.md).
+        // A file in an upper layer hides the whole lower folder of that name (image-spec, layer.md).
         let is_folder = |id| matches!(rootfs.node(id).kind, NodeKind::Directory(_));
         if !matches!(member, AddedMember::Deleted) && there.is_ok_and(|found| is_folder(found.node)) {
             return Err(format!("{at} is a folder in the image, and a file is to stand there"));
@@ -55,7 +55,7 @@ impl AddedLayer {
         Ok(())
     }
 
-    /// Adds files of `source`, each with its mode.
+    /// Adds files of `source` with their modes.
     pub(crate) fn copy_files(
         &mut self,
         rootfs: &Rootfs,
@@ -93,7 +93,7 @@ impl AddedLayer {
         self.add(rootfs, at, AddedMember::Symlink { to, because })
     }
 
-    /// Adds a small file, mode 644.
+    /// Adds a small file with mode 644.
     pub(crate) fn write_file(
         &mut self,
         rootfs: &Rootfs,
@@ -115,7 +115,7 @@ impl AddedLayer {
         self.add(rootfs, at, member)
     }
 
-    /// Puts a line for the folder in front of what the configuration of `ldconfig` says.
+    /// Prepends a line for the folder to the `ldconfig` configuration.
     pub(crate) fn name_folder(
         &mut self,
         rootfs: &Rootfs,
@@ -129,7 +129,7 @@ impl AddedLayer {
         self.write_file(rootfs, conf, [&line, content].concat(), because)
     }
 
-    /// Adds what a run of `ldconfig` on `rootfs` leaves: the loader's cache, and the links that go with it.
+    /// Adds the output of `ldconfig` on `rootfs`: the loader's cache and the links.
     pub(crate) fn add_cache(
         &mut self,
         rootfs: &Rootfs,
@@ -149,7 +149,7 @@ impl AddedLayer {
         self.write_file(rootfs, &CACHE.into(), content, because)
     }
 
-    /// The place of a folder; what is missing of it is added.
+    /// Resolves a folder and adds its missing parts.
     fn folder(&mut self, rootfs: &Rootfs, wanted: &RootPath, links: usize) -> Result<RootPath, String> {
         let mut at = RootPath::default();
         for name in path::split_components(wanted.as_bytes()) {
@@ -162,7 +162,7 @@ impl AddedLayer {
                     self.folders.insert(next.clone());
                     next
                 }
-                // What a link leads to is made, as a builder's COPY does: the link may be there for a mount.
+                // Create the missing target of the link, as a builder's COPY does: the link may point to a mount.
                 (Err(LookupError::NotFound), Some(NodeKind::Symlink(target))) if links > 0 => {
                     let target = match target.first() {
                         Some(b'/') => RootPath::new(target),
@@ -176,7 +176,7 @@ impl AddedLayer {
         Ok(at)
     }
 
-    /// The layer as it is read once it is written.
+    /// The index that reading the written layer would give.
     pub(crate) fn index(&self) -> LayerIndex {
         let mut index = LayerIndex::empty();
         for (path, member) in &self.members {
@@ -193,12 +193,12 @@ impl AddedLayer {
         index
     }
 
-    /// Writes the layer as a tar; `open` gives the bytes of a file of the source.
+    /// Writes the layer as a tar; `open` returns the bytes of a source file.
     ///
-    /// Errors: What `out` or `open` gives.
+    /// Errors: An error of `out` or `open`.
     pub(crate) fn write<R: Read>(&self, out: impl Write, open: impl Fn(&RootPath) -> io::Result<R>) -> io::Result<()> {
         let mut writer = LayerWriter::new(out);
-        // Sorted, so that a folder comes before what lies in it.
+        // Sorted, so that a folder precedes its contents.
         let mut all: BTreeMap<&RootPath, Option<&AddedMember>> = BTreeMap::new();
         all.extend(self.folders.iter().map(|path| (path, None)));
         all.extend(self.members.iter().map(|(path, member)| (path, Some(member))));
@@ -225,7 +225,7 @@ impl AddedLayer {
         self.folders.iter()
     }
 
-    /// The bytes of its files.
+    /// The total size of its files in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let sizes = self.members.values().map(|member| match member {
             AddedMember::File { facts, .. } => facts.bytes,

@@ -1,4 +1,4 @@
-//! What cures an image, told with its findings: the recipe that `dockerfile` writes, as commands.
+//! The fix for an image, attached to its findings: the `dockerfile` recipe as commands.
 
 use std::cmp::Reverse;
 
@@ -20,8 +20,8 @@ use crate::shell_quote::quote_shell;
 use image_linkage::escape::escape_bytes;
 use image_linkage::path::RootPath;
 
-/// Tells the findings what cures them, by the first phase that fails, or else is in doubt, and that can be helped: one of
-/// them is the cause and gets the fix, the others follow from it.
+/// Attaches the fix to the findings. The fix is for the first phase that fails and can be fixed, or else the first
+/// uncertain one. One finding is the cause and gets the fix; the others refer to it.
 pub(crate) fn tell_cure(audit: &mut AuditedImage, knowledge: &Knowledge, conditions: &GatherOptions) {
     if let Some(cure) = find_cure(audit, knowledge, conditions) {
         cure.mark_findings(&mut audit.findings, &audit.facts, knowledge);
@@ -36,21 +36,21 @@ fn find_cure(audit: &AuditedImage, knowledge: &Knowledge, conditions: &GatherOpt
     plans.find_map(|plan| Cure::for_phase(audit, plan, knowledge, conditions))
 }
 
-/// What a recipe cures and how.
+/// The effect of a recipe on the findings, and its commands.
 struct Cure {
     cured: CuredFindings,
-    /// What it does, in a sentence.
+    /// The recipe in one sentence.
     words: String,
     commands: Vec<String>,
     instructions: Vec<String>,
-    /// Whether it makes the links that a finding on a path would ask for.
+    /// Whether it creates the links that a finding about a path would suggest.
     makes_links: bool,
-    /// The command that writes it as a Dockerfile, where the image then passes.
+    /// The command that writes it as a Dockerfile; `None` unless the resulting image passes.
     dockerfile: Option<String>,
 }
 
 impl Cure {
-    /// The cure for a phase that fails; `None` where there is none.
+    /// The cure for a failing phase; `None` if there is none.
     fn for_phase(audit: &AuditedImage, plan: &Plan, knowledge: &Knowledge, conditions: &GatherOptions) -> Option<Self> {
         let request = RecipeRequest {
             target: &audit.facts,
@@ -69,7 +69,7 @@ impl Cure {
         }
     }
 
-    /// What a build does; `None` where it would cure nothing.
+    /// The cure by a build; `None` if it would fix nothing.
     fn by_build(audit: &AuditedImage, plan: &Plan, recipe: PhaseRecipe) -> Option<Self> {
         let cured = CuredFindings::of_recipe(audit, plan, &recipe);
         let passes = recipe.foretold.verdict != Verdict::Fail;
@@ -80,7 +80,7 @@ impl Cure {
         let instructions = library_path.map(|path| format!("ENV LD_LIBRARY_PATH={}", quote::quote_env(&path.value)));
         let instructions: Vec<String> = instructions.collect();
         let makes_links = !recipe.path_links.is_empty();
-        // No command has the name for FROM.
+        // No command uses the name for FROM.
         let page = fill_page(&audit.facts, plan, recipe, "").ok()?;
         let commands = commands(&page).ok()?;
         let how = if commands.is_empty() && instructions.is_empty() {
@@ -98,7 +98,7 @@ impl Cure {
         })
     }
 
-    /// What `slim` does, where no build makes the image pass.
+    /// The cure by `slim`, if no build makes the image pass.
     fn from_outside(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe) -> Option<Self> {
         let (release, wheel) = release_words(&audit.facts)?;
         let (from, get) = match wheel {
@@ -117,7 +117,7 @@ impl Cure {
         })
     }
 
-    /// Writes the fix to the finding that is the cause, and to the others that they follow from it.
+    /// Writes the fix to the finding that is the cause, and a reference to it to the other cured findings.
     fn mark_findings(&self, findings: &mut [Finding], facts: &ImageFacts, knowledge: &Knowledge) {
         let of_cured = || {
             let numbers = self.cured.gone.iter().chain(&self.cured.lowered);
@@ -130,12 +130,12 @@ impl Cure {
         else {
             return;
         };
-        // A cause is as grave as what follows from it.
+        // A cause is at least as severe as its consequences.
         let gravest = of_cured().map(|(_, finding)| finding.severity).max();
         for (number, finding) in findings.iter_mut().enumerate() {
             if number == cause {
                 finding.severity = gravest.unwrap_or(finding.severity);
-                // A file that is there and closed is opened, and no second one is brought in.
+                // Keep a fix that makes an existing file readable, because no second copy is needed.
                 if finding.commands.is_empty() || self.makes_links || self.cured.repaired.contains(&number) {
                     finding.fix.clone_from(&self.words);
                     finding.commands.clone_from(&self.commands);
@@ -150,19 +150,19 @@ impl Cure {
     }
 }
 
-/// What a recipe does to findings, by their numbers.
+/// The effect of a recipe on findings, by their numbers.
 struct CuredFindings {
-    /// Those that an audit of what it makes has no longer.
+    /// Findings that the predicted audit no longer has.
     gone: Vec<usize>,
-    /// Those that are less grave then.
+    /// Findings with a lower severity in the predicted audit.
     lowered: Vec<usize>,
-    /// Those about the package that it installs, whose other files the foretold audit does not have.
+    /// Findings about the package that the recipe installs. The predicted audit lacks the package's other files.
     repaired: Vec<usize>,
 }
 
 impl CuredFindings {
     fn of_recipe(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe) -> Self {
-        // Severities of one phase and of another cannot be compared.
+        // Severities of different phases cannot be compared.
         let is_same_phase = audit.phases == [plan.phase.as_str()];
         let (mut gone, mut lowered, mut repaired) = (Vec::new(), Vec::new(), Vec::new());
         for (number, finding) in audit.findings.iter().enumerate() {
@@ -195,9 +195,9 @@ impl CuredFindings {
     }
 }
 
-/// What the recipe does as commands; none where files of another image are needed, or the image runs no command.
+/// The recipe as commands. Empty if it copies files from another image, or the image has no shell.
 ///
-/// Errors: A name of the image that neither a command nor a Dockerfile can hold.
+/// Errors: A name in the image that neither a command nor a Dockerfile can contain.
 fn commands(page: &PhasePage<'_>) -> Result<Vec<String>, TemplateError> {
     let text = DockerfileTemplates::new()?.render("fix.j2", page)?;
     if !page.recipe.system.shell || matches!(page.recipe.way, Some(InstallMethod::Copy { .. })) {
@@ -207,7 +207,7 @@ fn commands(page: &PhasePage<'_>) -> Result<Vec<String>, TemplateError> {
     Ok(lines.map(str::to_owned).collect())
 }
 
-/// What the recipe brings and why, in a sentence.
+/// The installed library and the reason, in a sentence.
 fn words(page: &PhasePage<'_>) -> String {
     let recipe = &page.recipe;
     let because = recipe.release.as_ref().map(|release| release.because.as_str());
@@ -229,15 +229,15 @@ fn words(page: &PhasePage<'_>) -> String {
     }
 }
 
-/// Where the recipe makes links for programs that open paths.
+/// The links that the recipe creates for programs that open paths.
 fn path_words(page: &PhasePage<'_>) -> String {
     let link = |link: &CreatedLink| format!("make {} a link to {}", link.at, escape_bytes(&link.to));
     let links: Vec<String> = page.recipe.path_links.iter().map(link).collect();
     links.join(" and ")
 }
 
-/// How far a finding is from the cause: what is wrong with a file, a name that no file has, where a file lies, who goes
-/// without, what is missing.
+/// The distance of a finding from the root cause. Nearest first: a bad file, an unknown name, the location of a file, a
+/// program without the library, a missing item.
 fn distance(finding: &Finding, facts: &ImageFacts, knowledge: &Knowledge) -> u8 {
     match knowledge.rules.iter().find(|rule| rule.id == finding.rule) {
         Some(rule) if rule.first_cause => 0,
@@ -251,8 +251,8 @@ fn distance(finding: &Finding, facts: &ImageFacts, knowledge: &Knowledge) -> u8 
     }
 }
 
-/// Whether the program of a finding asks for a name that no copy has, neither as its soname, of which `ldconfig` makes a
-/// link, nor by a link beside it.
+/// Whether the program of a finding requests a name that no copy has. A copy has its soname, for which `ldconfig`
+/// creates a link, and the names of links beside it.
 fn asks_for_unknown_name(finding: &Finding, facts: &ImageFacts) -> bool {
     let rootfs = &facts.contexts.as_is.rootfs;
     let is_there = |name: &[u8]| {
@@ -268,7 +268,7 @@ fn asks_for_unknown_name(finding: &Finding, facts: &ImageFacts) -> bool {
 /// The command that writes the recipe as a Dockerfile.
 fn dockerfile_command(audit: &AuditedImage, plan: &Plan) -> String {
     let image = &audit.facts.image;
-    // FROM takes the name of an image, which a file or folder has not.
+    // FROM needs an image name, which a file or folder does not have.
     let base = match image_name_for_from(image) {
         Ok(Some(_)) => "",
         _ => " --base NAME",

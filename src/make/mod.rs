@@ -1,4 +1,4 @@
-//! What would make an image serve a phase: the recipe, as a Dockerfile, and as a new image.
+//! Fixes for an image: the recipe, as a Dockerfile and as a new image.
 
 pub(crate) mod added_layer;
 pub(crate) mod cure;

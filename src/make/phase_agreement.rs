@@ -1,5 +1,5 @@
-//! Do `audit`, `advise`, `profilers` and `dockerfile` say the same of an image and a phase? Each is asked as a
-//! library, for every fixture and for odd images that are made of them.
+//! Do `audit`, `advise`, `profilers` and `dockerfile` agree about an image and a phase? The test calls each as a
+//! library, for every fixture and for unusual images derived from them.
 #![allow(clippy::print_stdout, reason = "the counts are part of what the test shows")]
 
 use std::collections::BTreeSet;
@@ -26,10 +26,10 @@ use image_linkage::loader::CpuLevel;
 use image_source::Platform;
 use image_source::registry::RegistryOptions;
 
-/// The commands that are compared with what the phase demands.
+/// The number of commands compared with the demands of the phase.
 const COMMANDS: usize = 4;
 
-/// What was compared, and where two commands say different things.
+/// The number of comparisons, and the disagreements between commands.
 #[derive(Default)]
 struct Agreement {
     cells: usize,
@@ -37,7 +37,7 @@ struct Agreement {
     differ: Vec<String>,
 }
 
-/// An image and a phase, as each command sees it.
+/// An image and a phase as each command sees them.
 struct PhaseCell<'a> {
     label: String,
     known: &'a Knowledge,
@@ -55,7 +55,7 @@ impl Agreement {
         }
     }
 
-    /// Compares what all commands say of the image in a layout.
+    /// Compares the results of all commands for the image in a layout.
     fn image(&mut self, label: &str, reference: &str, platform: &str, known: &Knowledge) {
         self.images += 1;
         let platform = Platform::parse(platform).unwrap();
@@ -83,7 +83,7 @@ impl Agreement {
         }
     }
 
-    /// The verdict, the findings and the exit code of an audit, and its first line.
+    /// The verdict, findings and exit code of an audit, and its first line.
     fn audit(&mut self, cell: &PhaseCell<'_>) {
         let PhaseCell { plan, audit, .. } = cell;
         let needs = plan.unmet.iter().any(|demand| demand.level == DemandLevel::Needs);
@@ -155,7 +155,7 @@ impl Agreement {
         }
     }
 
-    /// The files that are named without an image: those that a Dockerfile brings for the phase alone.
+    /// The files that `advise` lists without an image: the same that a Dockerfile installs for the phase.
     fn advise(&mut self, cell: &PhaseCell<'_>) {
         for cuda in [(11, 8), (12, 4), (12, 9), (13, 0)] {
             let version = format!("{}.{}", cuda.0, cuda.1);
@@ -181,7 +181,7 @@ impl Agreement {
         }
     }
 
-    /// What a Dockerfile comes to.
+    /// The result of a Dockerfile.
     fn dockerfile(&mut self, cell: &PhaseCell<'_>) {
         let recipe = make_recipe(&RecipeRequest {
             target: cell.facts,
@@ -199,7 +199,7 @@ impl Agreement {
             Ok(recipe) => {
                 let serves = recipe.foretold.verdict != Verdict::Fail || cell.plan.verdict == Verdict::Fail;
                 self.expect(cell, serves, "the image that the Dockerfile makes is worse than it was");
-                // What is left is told, so that nobody takes a file that does nothing for a cure.
+                // Remaining problems are reported, so that users do not take an ineffective file for a fix.
                 let warns = cell.plan.verdict == Verdict::Warn && !lacks;
                 let says = !recipe.foretold.because.is_empty() || recipe.library_path.is_some();
                 self.expect(cell, !warns || says, "the audit warns, and the Dockerfile is silent");
@@ -214,7 +214,7 @@ fn consumer(facts: &ImageFacts, number: Option<usize>) -> Option<&CuptiConsumer>
     facts.consumers.get(number?)
 }
 
-/// Whether one copy of a program gets CUPTI, which is enough for its tool.
+/// Whether another copy of the program gets CUPTI, which is enough for its tool.
 fn has_other_copy(facts: &ImageFacts, program: Option<&String>) -> bool {
     let mut copies = facts
         .consumers
@@ -275,7 +275,7 @@ fn every_command_says_the_same_of_every_fixture_in_every_phase() {
     finish("fixtures", &agreement);
 }
 
-/// What becomes of the CUPTI of an image, in a layer on top of it.
+/// The changes to the CUPTI of an image, each made by a layer on top.
 const CHANGES: [&str; 10] = [
     "as it is",
     "gone",
@@ -289,12 +289,12 @@ const CHANGES: [&str; 10] = [
     "without what is beside it",
 ];
 
-/// A fixture with the layers of others on top.
+/// A fixture with the layers of other fixtures on top.
 fn combined(sources: &Sources, names: &[&str]) -> Fixture {
     let (first, others) = names.split_first().unwrap();
     let mut fixture = sources.fixtures()[*first].clone();
     for other in others {
-        // The layers below the last bring the Python that all of them share.
+        // The layers below the last contain the shared Python.
         fixture.layers.extend(sources.fixtures()[*other].layers.last().cloned());
     }
     fixture
@@ -391,7 +391,7 @@ fn a_phase_that_demands_nothing_is_told_from_one_that_does() {
         .map(|phase| phase.name.as_str())
         .collect();
     assert_eq!(demanding, ["training", "profiling"]);
-    // A tool that nothing serves would be an error of the audit, and nothing that a Dockerfile brings CUPTI for.
+    // An unserved tool would be an audit error, and no Dockerfile would install CUPTI for it.
     let served = &known.phase("profiling").unwrap().serves;
     let in_image = known
         .profilers

@@ -1,7 +1,7 @@
-//! Text as the shell, the words of a Dockerfile and JSON in it take it.
+//! Quoting for the shell, for the words of a Dockerfile, and for JSON in a Dockerfile.
 //!
-//! A recipe is serialised for the templates, and its paths become text only by the functions here that serialise them:
-//! a path that cannot be written is an error of the serialisation.
+//! A recipe is serialized for the templates, and only the functions here serialize its paths. A path that cannot be
+//! written is a serialization error.
 
 use serde::ser::{Error as _, Serialize, Serializer};
 
@@ -11,34 +11,34 @@ use image_linkage::elf::ByteString;
 use image_linkage::escape::escape_bytes;
 use image_linkage::path::RootPath;
 
-/// The name as it is, when every byte of it means itself wherever it stands.
+/// Returns the name if none of its bytes needs quoting anywhere.
 ///
-/// Errors: [`RemedyError::Name`], for any other name.
+/// Errors: [`RemedyError::Name`] for any other name.
 pub(crate) fn require_plain(what: &str, name: &[u8]) -> Result<String, RemedyError> {
     let text = std::str::from_utf8(name).ok().filter(|_| is_plain(name));
     text.map(str::to_owned).ok_or_else(|| refused(what, name))
 }
 
-/// The path as it is, when the JSON form of `COPY` and the quotes of the shell hold it so that it means itself.
+/// Returns the path if the JSON form of `COPY` and shell quotes leave it unchanged.
 ///
-/// Errors: [`RemedyError::Name`], for one with a variable, a pattern or an escape, which `COPY` reads in JSON too.
+/// Errors: [`RemedyError::Name`] for a path with a variable, a pattern or an escape, which `COPY` expands even in JSON.
 pub(crate) fn require_literal(what: &str, name: &[u8]) -> Result<String, RemedyError> {
     let text = std::str::from_utf8(name).ok().filter(|_| is_writable(name));
-    // In front of a word a dash would make it an option.
+    // A leading dash would make it an option.
     let text = text.filter(|text| !text.starts_with('-') && !text.contains(['$', '*', '?', '[', ']', '\\', '"']));
     text.map(str::to_owned).ok_or_else(|| refused(what, name))
 }
 
-/// Whether a Dockerfile can hold the name at all: text that is printed as it is, but for a backslash.
+/// Whether a Dockerfile can contain the name: printable text, backslashes included.
 pub(crate) fn is_writable(name: &[u8]) -> bool {
-    // `escape` doubles a backslash, which the shell's quotes and JSON take as it is.
+    // `escape` doubles a backslash, but shell quotes and JSON accept it.
     let without: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'\\').collect();
     escape_bytes(&without).as_bytes() == without
 }
 
-/// The text as it is, when a Dockerfile can hold it.
+/// Returns the text if a Dockerfile can contain it.
 ///
-/// Errors: [`RemedyError::Name`], for any other text; `what` says of what.
+/// Errors: [`RemedyError::Name`] for any other text, with `what` as its description.
 pub(crate) fn require_writable<'t>(what: &str, text: &'t str) -> Result<&'t str, RemedyError> {
     let can = is_writable(text.as_bytes()).then_some(text);
     can.ok_or_else(|| refused(what, text.as_bytes()))
@@ -51,7 +51,7 @@ fn refused(what: &str, name: &[u8]) -> RemedyError {
     }
 }
 
-/// A path in a template, checked as [`require_literal`] does.
+/// A path in a template, checked like [`require_literal`].
 struct LiteralPath<'p>(&'p RootPath);
 
 impl Serialize for LiteralPath<'_> {
@@ -61,27 +61,27 @@ impl Serialize for LiteralPath<'_> {
     }
 }
 
-/// Serialises a path.
+/// Serializes a path.
 ///
-/// Errors: That the templates cannot have it; so too for the others.
+/// Errors: A template cannot contain the path. The other functions report the same.
 pub(crate) fn serialize_path<S: Serializer>(path: &RootPath, to: S) -> Result<S::Ok, S::Error> {
     LiteralPath(path).serialize(to)
 }
 
-/// Serialises a path that may be absent.
+/// Serializes an optional path.
 #[expect(clippy::ref_option, reason = "serde hands a field over by reference")]
 pub(crate) fn serialize_optional_path<S: Serializer>(path: &Option<RootPath>, to: S) -> Result<S::Ok, S::Error> {
     path.as_ref().map(LiteralPath).serialize(to)
 }
 
-/// Serialises a list of paths.
+/// Serializes a list of paths.
 pub(crate) fn serialize_paths<S: Serializer>(paths: &[RootPath], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(paths.iter().map(LiteralPath))
 }
 
-/// Serialises paths that the shell alone reads, which [`is_writable`] lets through.
+/// Serializes paths for the shell only; these need to pass [`is_writable`].
 pub(crate) fn serialize_shell_paths<S: Serializer>(paths: &[RootPath], to: S) -> Result<S::Ok, S::Error> {
-    // What can be written is UTF-8: nothing is lost.
+    // Writable paths are UTF-8, so the conversion is lossless.
     to.collect_seq(
         paths
             .iter()
@@ -89,17 +89,18 @@ pub(crate) fn serialize_shell_paths<S: Serializer>(paths: &[RootPath], to: S) ->
     )
 }
 
-/// Serialises what a link leads to.
+/// Serializes the target of a link.
 pub(crate) fn serialize_link_target<S: Serializer>(target: &ByteString, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&require_literal("a link", target).map_err(S::Error::custom)?)
 }
 
-/// Serialises a name for a comment.
+/// Serializes a name for a comment.
 pub(crate) fn serialize_escaped<S: Serializer>(name: &ByteString, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&escape_bytes(name))
 }
 
-/// A value of `ENV` or `LABEL` (Dockerfile reference, "Environment replacement"): in double quotes, nothing replaced.
+/// A value of `ENV` or `LABEL` in double quotes, with expansion disabled (Dockerfile reference, "Environment
+/// replacement").
 pub(crate) fn quote_env(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -113,7 +114,7 @@ pub(crate) fn quote_env(text: &str) -> String {
 
 /// A comment: one line of printable text.
 pub(crate) fn comment_line(text: &str) -> String {
-    // What came out of `escape` already stays as it is.
+    // Text from `escape` has no control characters and stays the same.
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

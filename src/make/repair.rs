@@ -1,4 +1,4 @@
-//! What installs packages so that a finding is cured, as commands for the installer that is in the image.
+//! Commands that reinstall packages to cure findings, for the installer in the image.
 
 use serde::Serialize;
 
@@ -11,14 +11,14 @@ use crate::judge::rule::PackageRepair;
 use crate::shell_quote::quote_shell;
 use image_linkage::path::RootPath;
 
-/// Tells the findings about packages the commands that cure them, where the image has their installer.
+/// Attaches repair commands to findings about packages, if the image has their installer.
 pub(crate) fn tell_repairs(audit: &mut AuditedImage) {
     let mut repairs = audit
         .findings
         .iter_mut()
         .filter(|finding| finding.repair.is_some())
         .peekable();
-    // Most images have none.
+    // Most images have none, so skip the setup.
     if repairs.peek().is_none() {
         return;
     }
@@ -63,7 +63,7 @@ fn repair_commands(
     }
 }
 
-/// What the template of pip's command reads, as of a recipe.
+/// The input of the template for pip's command, in the form of a recipe.
 #[derive(Serialize)]
 struct PipCommand<'a> {
     way: PipPackages<'a>,
@@ -82,7 +82,7 @@ struct PipPackages<'a> {
     wheels: &'a [String],
 }
 
-/// Errors: A path that no command can hold.
+/// Errors: A path that a command cannot contain.
 fn pip_command(
     templates: &DockerfileTemplates,
     target: PipTarget,

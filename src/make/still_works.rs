@@ -1,6 +1,6 @@
-//! Whether all that started before still starts: what is changed of an image must break no program and no library of it.
+//! Checks that a change to an image breaks no program and no library that loaded before.
 //!
-//! Only objects that the change can reach are asked for ([`reached_objects`]).
+//! Only objects that the change can reach are checked ([`reached_objects`]).
 
 mod reached_objects;
 
@@ -11,21 +11,21 @@ use crate::facts::{ByWorld, ProcessContext, unresolved_objects};
 use image_linkage::loader::LoadResolution;
 use image_linkage::path::RootPath;
 
-/// The objects that the loads which are compared may map, all together: in an image that is made for it, all objects
-/// of thousands need each other.
+/// The total number of objects that the compared loads may map. In a malicious image, thousands of objects may all need
+/// each other.
 const MAPPED: usize = 4_000_000;
 
 /// An object that loaded before and no longer does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LostObject {
     pub path: RootPath,
-    /// The loader's own words.
+    /// The loader's message.
     pub why: String,
 }
 
 /// Compares what loads before and after a change.
 ///
-/// Errors: One sentence on the first object that would be lost, or that there are too many to ask.
+/// Errors: One sentence on the first lost object, or that there are too many to check.
 pub(crate) fn check_still_works(
     before: &ByWorld<ProcessContext>,
     after: &ByWorld<ProcessContext>,
@@ -42,9 +42,9 @@ pub(crate) fn check_still_works(
     ))
 }
 
-/// The objects that load before a change and not after it, in either world, by path.
+/// The objects that load before a change but not after it, in either world, by path.
 ///
-/// Errors: That there are too many to ask.
+/// Errors: There are too many to check.
 fn find_lost_objects(
     before: &ByWorld<ProcessContext>,
     after: &ByWorld<ProcessContext>,
@@ -125,7 +125,7 @@ mod tests {
         gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions).contexts
     }
 
-    /// A loader, a library that needs another one, and a program that needs the first by a link.
+    /// A loader, a library that needs another one, and a program that needs the first library by a link.
     fn image() -> Layer {
         let loader = Elf::library("ld-linux-x86-64.so.2")
             .string("/lib/x86_64-linux-gnu/")
@@ -148,7 +148,7 @@ mod tests {
             .executable("bin/plain", Elf::executable().needed("libdeep.so.1").build())
     }
 
-    /// What is said when an upper layer deletes these paths.
+    /// The result when an upper layer deletes these paths.
     fn without(env: &[(&str, &str)], gone: &[&str]) -> Result<(), String> {
         let upper = gone.iter().fold(Layer::new(), Layer::whiteout);
         let (before, after) = (contexts(&[image()], env), contexts(&[image(), upper], env));

@@ -1,4 +1,4 @@
-//! Files that the user names: each is there whole or not at all.
+//! Writes output files atomically: each is complete or absent.
 #![expect(clippy::disallowed_methods, reason = "the files lie where the user wants them")]
 
 use std::fs::{self, File, OpenOptions};
@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use image_store::create_unfinished_file;
 
-/// What happens to what is there already.
+/// The treatment of an existing output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExistingOutput {
     /// It stays, and nothing is written.
@@ -21,41 +21,41 @@ pub(crate) enum ExistingOutput {
 }
 
 impl ExistingOutput {
-    /// What a user's `--force` means.
+    /// The meaning of the user's `--force`.
     pub(crate) fn with_force(force: bool) -> Self {
         if force { Self::Replaced } else { Self::Stays }
     }
 }
 
-/// The folder that a path lies in.
+/// The folder that contains a path.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
-        // The parent of a bare name is the empty path, which no call of the host takes.
+        // The parent of a bare name is the empty path, which system calls reject.
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
 }
 
-/// What stands in the place of an output.
+/// The kind of file at an output path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputPlace {
     Free,
-    /// A file, or a link to one that is not there yet.
+    /// A file, or a link to a missing one.
     File,
-    /// A pipe, a device or an open file of this process: it is written into, and never replaced.
+    /// A pipe, a device or an open file of this process. It is written to and never replaced.
     Stream,
 }
 
-/// Looks what stands in the place of an output.
+/// The kind of file at an output path.
 ///
-/// Errors: What the host says, or that nothing is written there: a folder, a socket or a disk.
+/// Errors: A host error, or a place that cannot be written to: a folder, a socket or a disk.
 pub(crate) fn look_at_place(place: &Path) -> io::Result<OutputPlace> {
     if is_open_file(place) {
         return Ok(OutputPlace::Stream);
     }
     let found = match fs::metadata(place) {
         Ok(found) => found.file_type(),
-        // A name with a slash behind it is that of a folder.
+        // A name with a trailing slash means a folder.
         Err(error) if error.kind() == io::ErrorKind::NotFound && place.as_os_str().as_bytes().ends_with(b"/") => {
             return Err(io::ErrorKind::IsADirectory.into());
         }
@@ -77,13 +77,13 @@ pub(crate) fn look_at_place(place: &Path) -> io::Result<OutputPlace> {
     }
 }
 
-/// Whether a path is that of a file which this process has open, wherever it may lead to by now.
+/// Whether a path refers to an open file of this process, whatever its target.
 fn is_open_file(place: &Path) -> bool {
     let of_process = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
     of_process.iter().any(|open| place.starts_with(open))
 }
 
-/// The file that a path stands for: links followed, also one to a file that is not there yet.
+/// The file that a path stands for, with links followed, even to a missing file.
 pub(crate) fn settle(file: &Path) -> PathBuf {
     if is_open_file(file) || file.as_os_str().as_bytes().ends_with(b"/") {
         return file.to_owned();
@@ -99,14 +99,15 @@ pub(crate) fn settle(file: &Path) -> PathBuf {
     fs::canonicalize(&file).ok().or_else(new).unwrap_or(file)
 }
 
-/// The links that are followed to a file that is not there, as Linux bounds them (`MAXSYMLINKS`).
+/// The number of links followed to a missing file, the limit of Linux (`MAXSYMLINKS`).
 const LINKS: usize = 40;
 
-/// Opens a stream. A pipe is waited for until somebody reads it.
+/// Opens a stream. Opening a pipe waits for a reader.
 ///
-/// Errors: What the host says.
+/// Errors: A host error.
 pub(crate) fn open_output_stream(place: &Path) -> io::Result<File> {
-    // Opened anew, a file would be written from its end on, and by whoever holds it from where he was.
+    // Duplicate the descriptor: opening the path again would have its own offset, and two writers would overwrite each
+    // other.
     match place.to_str() {
         Some("/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1") => {
             io::stdout().as_fd().try_clone_to_owned().map(File::from)
@@ -118,9 +119,9 @@ pub(crate) fn open_output_stream(place: &Path) -> io::Result<File> {
     }
 }
 
-/// Gives a file its name. A file that came there in the meantime stays where it is to stay.
+/// Renames a file into place. With [`ExistingOutput::Stays`], a file that has appeared meanwhile is kept.
 ///
-/// Errors: What the host says; [`io::ErrorKind::AlreadyExists`] for a file that is there and stays.
+/// Errors: A host error; [`io::ErrorKind::AlreadyExists`] if an existing file stays.
 pub(crate) fn put_in_place(file: NamedTempFile, place: &Path, existing: ExistingOutput) -> io::Result<()> {
     let put = match existing {
         ExistingOutput::Stays => file.persist_noclobber(place),
@@ -129,15 +130,15 @@ pub(crate) fn put_in_place(file: NamedTempFile, place: &Path, existing: Existing
     put.map(drop).map_err(|error| error.error)
 }
 
-/// Writes a file at once: a reader never sees half of it, and of a run that is cut off nothing is left in its place. A
-/// stream is written into.
+/// Writes a file atomically: a reader never sees a part of it, and an interrupted run leaves nothing behind. A stream
+/// is written directly.
 ///
-/// Errors: What the host says of the folder, the file or its name.
+/// Errors: A host error for the folder, the file or its name.
 pub(crate) fn write_whole_file(place: &Path, content: &str, existing: ExistingOutput) -> io::Result<()> {
     if look_at_place(place)? == OutputPlace::Stream {
         return open_output_stream(place)?.write_all(content.as_bytes());
     }
-    // What a link leads to is replaced, not the link.
+    // Replace the target of a link, not the link.
     let place = match existing {
         ExistingOutput::Stays => place.to_owned(),
         ExistingOutput::Replaced => settle(place),

@@ -45,7 +45,7 @@ pub struct AdviseArgs {
     #[arg(long, default_value = "text", value_parser = one_of(&ANSWER_FORMATS))]
     format: ReportFormat,
     /// When to use colours; `NO_COLOR` is respected
-    // Of its own: `advise` reads no image, and has none of the options on how one is read.
+    // Defined here, because `advise` reads no image and has none of the image options.
     #[arg(long, value_parser = one_of(&COLOR), default_value = "auto", value_name = "WHEN")]
     color: ColorChoice,
     #[command(flatten)]
@@ -55,10 +55,10 @@ pub struct AdviseArgs {
 }
 
 impl AdviseArgs {
-    /// Advises on the tools that were named, or lists those that can be.
+    /// Advises on the named tools, or lists all tools.
     pub fn run(self) -> Result<RunExit, CommandError> {
         let (_, known) = load_project(&self.own)?;
-        // Who asks nothing is told what can be asked.
+        // Without a question, list the possible ones.
         if self.tools.is_empty() && self.phase.is_none() {
             let (page, json) = (page::tool_list_page(&known), json::tool_list_json(&known.profilers));
             return Ok(write_answer(self.format, &page, &json, RunExit::Clean));
@@ -75,7 +75,7 @@ fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<ToolAdvice<
     let mut tools: Vec<&Profiler> = Vec::new();
     for name in &args.tools {
         let tool = advice::find_tool(name, known)?;
-        // `nsys` and `nsight-systems` are two names of one tool.
+        // `nsys` and `nsight-systems` are names of the same tool.
         if !tools.contains(&tool) {
             tools.push(tool);
         }

@@ -1,4 +1,4 @@
-//! `audit`: reads images, judges them, writes the reports.
+//! `audit`: reads images, judges them, and writes the reports.
 
 use crate::cli::config::load::{current_date, fill_phases, load_for_images};
 use crate::cli::image_reader::ImageReader;
@@ -38,7 +38,7 @@ Examples:
   docker save trainer | cupti-audit --format json -
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
-/// What -h has below the options, so that all of it stays on a screen.
+/// The text below the options of -h, short enough for one screen.
 const AFTER_SHORT_HELP: &str = "\
 Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
         docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
@@ -46,7 +46,7 @@ Exit codes: 0 pass, 1 findings, 2 an error, or the image does not decide the ans
 Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
 More commands: cache, completions, config, fleet, man, profiles, schema, verify";
 
-/// The ways to name an image are said by the crate that reads them.
+/// The image-source crate describes the image references.
 fn after_help() -> String {
     format!("{REFERENCE_HELP}\n\n{AFTER_HELP}")
 }
@@ -80,7 +80,7 @@ pub struct AuditArgs {
 }
 
 impl AuditArgs {
-    /// An audit of `images` for CUPTI, as the config has it.
+    /// An audit of `images` for CUPTI; the config sets the rest.
     pub(super) fn of_images(images: Vec<String>, report: ReportArgs, read: ReadArgs) -> Self {
         Self {
             images,
@@ -93,30 +93,30 @@ impl AuditArgs {
         }
     }
 
-    /// Audits the images, one after the other; the gravest outcome counts.
+    /// Audits the images in sequence. The highest exit code counts.
     pub fn run(mut self) -> Result<RunExit, CommandError> {
         let (knowledge, suppressions) = prepare(&mut self, RuleQuestion::Image)?;
         judge(&self, &knowledge, &suppressions, &AuditQuestion::Library)
     }
 }
 
-/// What a run asks of each image.
+/// The question of a run.
 pub(super) enum AuditQuestion {
-    /// Whether the library is had, and by whom.
+    /// Whether the library is available, and to which programs.
     Library,
-    /// What its objects lack: those at these paths, or all.
+    /// The missing dependencies of the objects at these paths, or of all.
     Links(Vec<String>),
-    /// Whether the library is had in the container that this process runs in.
+    /// Whether the library is available in this process's own container.
     Running(Box<RunningContainer>),
 }
 
-/// Reads what the user brings, and fills what the command line leaves open.
+/// Loads the user's files, and fills options that the command line leaves open.
 pub(super) fn prepare(
     args: &mut AuditArgs,
     question: RuleQuestion,
 ) -> Result<(Knowledge, Vec<Suppression>), CommandError> {
     let (mut config, mut knowledge) = load_for_images(&mut args.read)?;
-    // Phases and tools of the config are for CUPTI, and whoever asks about another library has not asked for them.
+    // The config's phases and tools are for CUPTI, so they do not apply to another library.
     let (phase_asked, tool_asked) = (!args.purpose.phase.is_empty(), !args.purpose.tools.is_empty());
     args.report.fill(&config);
     args.assumptions.strict |= config.strict;
@@ -130,9 +130,10 @@ pub(super) fn prepare(
     for name in &args.target.gpus {
         knowledge.tables.gpus.find(name)?;
     }
-    // After the phases were checked: for another library than CUPTI none of them is left.
+    // After the phases were checked, because another library than CUPTI has no phases.
     knowledge = knowledge.about_library(&args.library)?;
-    // A rule that is not asked finds nothing, which would read as if all were well; nor is a suppression for it idle.
+    // Remove rules that this command does not evaluate, because without findings they would look passed. Their
+    // suppressions are not unused either.
     knowledge.rules.retain(|rule| rule.answers(question));
     let is_asked = |id: &str| knowledge.rules.iter().any(|rule| rule.id == id);
     config.suppress.retain(|suppression| is_asked(&suppression.rule));
@@ -179,7 +180,7 @@ pub(super) fn judge(
         exit: RunExit::Clean,
         all_read: true,
     };
-    // The last is known as such, since suppressions can be called unused only behind it.
+    // Unused suppressions are only known after the last image.
     let (last, others) = args.images.split_last().ok_or("name an image")?;
     for image in others {
         run.image(image, RunPosition::Before);
@@ -187,19 +188,19 @@ pub(super) fn judge(
     run.image(last, RunPosition::Last);
     let AuditRun { mut outputs, exit, .. } = run;
     outputs.write(|report| report.end(exit));
-    // A report that cannot be put in place is code 2, whatever the audit has found.
+    // A report that cannot be written is exit code 2, whatever the findings.
     Ok(exit.max(outputs.close()))
 }
 
-/// Whether more is audited after an image.
+/// Whether further images follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunPosition {
     Before,
-    /// No image comes behind it, and none could not be read.
+    /// The last image of a run in which all images were read.
     Last,
 }
 
-/// Reads images and judges them, all by the same arguments.
+/// Reads and judges images with the same arguments.
 pub(super) struct ImageAuditor<'a> {
     pub(super) args: &'a AuditArgs,
     pub(super) knowledge: &'a Knowledge,
@@ -225,7 +226,7 @@ impl AuditRun<'_> {
         };
         let count = platforms.len();
         for (number, platform) in platforms.iter().enumerate() {
-            // Only a run that has seen everything can say that a suppression is for nothing.
+            // Only a complete run can show that a suppression is unused.
             let place = if number + 1 == count && self.all_read {
                 place
             } else {
@@ -236,7 +237,7 @@ impl AuditRun<'_> {
                     self.exit = self.exit.max(audit.exit());
                     self.outputs.write(|report| Ok(report.audited(&audit)));
                 }
-                // The other platforms are audited all the same.
+                // Continue with the other platforms.
                 Err(error) => self.unread(image, error),
             }
         }
@@ -254,7 +255,7 @@ impl AuditRun<'_> {
 }
 
 impl ImageAuditor<'_> {
-    /// Audits an image, which suppressions may know by any of its `names`.
+    /// Audits an image. Suppressions may match any of its `names`.
     ///
     /// Errors: Why it cannot be read, in words.
     pub(super) fn audit(
@@ -293,8 +294,7 @@ impl ImageAuditor<'_> {
         }
         tell_repairs(&mut audit);
         rule::sort_findings(&mut audit.findings);
-        // A search path that is tried out is not in the image, so a fix may not help without it. A running container is not an
-        // image to build on.
+        // The fix for a trial search path may not work without it, and a running container cannot be a base image.
         let is_image = !matches!(self.question, AuditQuestion::Running(_));
         let changes_loader = environment.iter().any(|(name, _)| name.starts_with("LD_"));
         if is_image && !changes_loader && audit.counting().any(|it| it.severity >= Severity::Warning) {

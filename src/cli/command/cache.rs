@@ -1,4 +1,4 @@
-//! `cache`: what is kept of the layers that were read, and how it is emptied.
+//! `cache`: shows and clears the cache of layer indexes.
 
 use crate::cli::shared_args::CacheFolderArgs;
 use crate::cli::terminal::{CommandError, write_result};
@@ -37,7 +37,7 @@ fn parse_mebibytes(text: &str) -> Result<u64, String> {
 }
 
 impl CacheArgs {
-    /// Lists the cache, or removes what lies in it.
+    /// Lists the cache or removes entries.
     pub fn run(self) -> Result<RunExit, CommandError> {
         let (max_mib, folder) = match self.action {
             CacheAction::Info(folder) => (None, folder),

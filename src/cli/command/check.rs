@@ -1,4 +1,4 @@
-//! `check`: what is known to go wrong of a Dockerfile.
+//! `check`: finds known problems in a Dockerfile.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -52,11 +52,11 @@ pub struct CheckArgs {
     output: DisplayArgs,
 }
 
-/// The bytes of a Dockerfile, at most: a thousand times those of a long one.
+/// The maximum size of a Dockerfile in bytes, a thousand times that of a long one.
 const FILE_BYTES: u64 = 1 << 20;
 
 impl CheckArgs {
-    /// Says of a Dockerfile which steps bring no libcupti that a loader finds.
+    /// Reports the steps of a Dockerfile that do not install a libcupti that the loader finds.
     pub fn run(mut self) -> Result<RunExit, CommandError> {
         let (mut config, mut knowledge) = load_project(&self.own)?;
         knowledge.rules.retain(|rule| rule.answers(RuleQuestion::BuildFile));
@@ -80,7 +80,7 @@ impl CheckArgs {
         };
         let mut outputs = ReportOutputs::open(&self.report, |format, place| {
             let layout = place.layout(&self.output);
-            // Any form is silenced by two -q.
+            // -qq silences every format.
             let is_silent = layout.detail == TextDetail::Nothing;
             let format = if is_silent { ReportFormat::Text } else { format };
             report_writer(format, layout, fail_on, &knowledge)
@@ -92,7 +92,7 @@ impl CheckArgs {
 
 /// The text of the file.
 ///
-/// Errors: It cannot be read, is too large, or is no text, in words.
+/// Errors: The file cannot be read, is too large, or is not text, in words.
 fn read_build_file(file: &str) -> Result<String, String> {
     if file != "-" {
         return read_text_file(Path::new(file))

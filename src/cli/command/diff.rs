@@ -1,4 +1,4 @@
-//! `diff`: two images side by side.
+//! `diff`: compares two images.
 
 use crate::cli::config::load::{current_date, fill_phases};
 use crate::cli::image_reader::PreparedCommand;
@@ -52,7 +52,7 @@ pub struct DiffArgs {
 }
 
 impl DiffArgs {
-    /// Compares two images, and fails where the second has a finding that the first has not.
+    /// Compares two images. Fails if the second has a finding that the first lacks.
     pub fn run(mut self) -> Result<RunExit, CommandError> {
         let only_one = "two images are compared for one platform; name it with --platform";
         let prepared = PreparedCommand::new(&mut self.read, only_one)?;

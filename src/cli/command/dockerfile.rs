@@ -1,4 +1,4 @@
-//! `dockerfile`: the smallest Dockerfile by which an image serves a phase, or all of them.
+//! `dockerfile`: writes the smallest Dockerfile that makes an image serve one phase, or all phases.
 
 mod project;
 
@@ -52,7 +52,7 @@ pub struct DockerfileArgs {
     #[arg(value_name = "IMAGE")]
     image_name: String,
     /// Purpose of the new image
-    // No default: every phase changes an image in another way.
+    // No default, because each phase changes an image in a different way.
     #[arg(long, short, value_name = "PHASE", required_unless_present = "all_phases")]
     phase: Option<String>,
     /// Write one file with a target for each phase and one that compiles
@@ -62,7 +62,7 @@ pub struct DockerfileArgs {
     #[arg(long, requires = "all_phases", conflicts_with = "phase")]
     with_builder: bool,
     /// Also write a Cloud Build configuration [default: cloudbuild.yaml]
-    // With `=` alone: else `--cloudbuild IMAGE` would take the image for the file.
+    // Requires `=`: otherwise `--cloudbuild IMAGE` would take the image as the file.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "cloudbuild.yaml", require_equals = true, requires = "all_phases", conflicts_with = "phase")]
     cloudbuild: Option<PathBuf>,
     /// How to install CUPTI; the first of several ways that works is taken [default: the cheapest]
@@ -96,7 +96,7 @@ impl DockerfileArgs {
     /// Writes the Dockerfile for an image.
     pub fn run(mut self) -> Result<RunExit, CommandError> {
         let existing = ExistingOutput::with_force(self.force);
-        // A hyphen is standard output here as it is for the reports of an audit.
+        // A hyphen means standard output, as for the reports of an audit.
         self.file = self.file.take().filter(|file| file.as_os_str() != "-");
         let files = self.file.iter().chain(&self.cloudbuild);
         let files: Vec<&Path> = files.map(PathBuf::as_path).collect();
@@ -129,7 +129,7 @@ impl DockerfileArgs {
             Some(phase) => (dockerfile::render_phase(&templates, &asked.page(phase)?)?, None),
             None => project::render_project(&asked, &templates)?,
         };
-        // Before the Dockerfile: where this fails, nothing has gone to standard output.
+        // Before the Dockerfile, so that a failure here leaves standard output empty.
         if let Some((file, text)) = self.cloudbuild.as_ref().zip(cloudbuild) {
             output_file::write_file(file, &text, existing)?;
         }
@@ -144,7 +144,7 @@ impl DockerfileArgs {
     }
 }
 
-/// Says what could not be checked: what is written may then be too little.
+/// Reports gaps, because the Dockerfile may then be incomplete.
 fn report_gaps(facts: &ImageFacts) -> RunExit {
     facts.gaps.iter().fold(RunExit::Clean, |_, gap| {
         let (what, why) = (&gap.what, &gap.why);
@@ -154,7 +154,7 @@ fn report_gaps(facts: &ImageFacts) -> RunExit {
     })
 }
 
-/// What is asked, with all that was read for it.
+/// The arguments and the data read for them.
 struct DockerfileInputs<'a> {
     args: &'a DockerfileArgs,
     facts: &'a ImageFacts,
@@ -162,7 +162,7 @@ struct DockerfileInputs<'a> {
     knowledge: &'a Knowledge,
     cuda: Option<CudaVersion>,
     source: Option<CopySource<'a>>,
-    /// What the processes of the image start with.
+    /// The start conditions of the image's processes.
     conditions: GatherOptions,
     via: Vec<MethodKind>,
     /// The name of the image for `FROM`.
@@ -170,7 +170,7 @@ struct DockerfileInputs<'a> {
 }
 
 impl DockerfileInputs<'_> {
-    /// What there is to say of one phase.
+    /// The template input for one phase.
     fn page(&self, phase: &str) -> Result<PhasePage<'_>, CommandError> {
         let phase = self.knowledge.phase(phase)?;
         let plan = self.audit.plan(&phase.name);
@@ -191,7 +191,7 @@ impl DockerfileInputs<'_> {
     }
 }
 
-/// The image to copy from, by the name that `FROM` takes, and its facts.
+/// The image to copy from: its name for `FROM`, and its facts.
 fn read_source(prepared: &PreparedCommand, from: &str) -> Result<(String, ImageFacts), CommandError> {
     let facts = prepared.read(from)?;
     let name = image_name::image_name_for_from(&facts.image)?;

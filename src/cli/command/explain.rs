@@ -1,4 +1,4 @@
-//! `explain`: a rule, an error that people paste, or a log with such errors.
+//! `explain`: explains a rule, a pasted error, or the errors in a log.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal as _, Read as _};
@@ -34,9 +34,9 @@ Examples:
   cupti-audit explain 999
   kubectl logs JOB | cupti-audit explain";
 
-/// The bytes of a line that are looked at together. A longer line is several.
+/// The number of bytes of a line that are searched together. A longer line is split.
 const LINE: u64 = 64 << 10;
-/// The bytes of a question that are shown.
+/// The number of characters of a question that are shown.
 const SHOWN: usize = 120;
 
 /// Explain a rule, an error message or a result of CUPTI
@@ -57,7 +57,7 @@ pub struct ExplainArgs {
 }
 
 impl ExplainArgs {
-    /// Explains what was asked, or the errors of a log.
+    /// Explains the question, or the errors of a log.
     pub fn run(self) -> Result<RunExit, CommandError> {
         let (knowledge, known) = load_with_errors(&self.own)?;
         let asked = self.asked.join(" ".as_ref());
@@ -88,7 +88,7 @@ impl ExplainArgs {
     }
 }
 
-/// The result of a number, or the errors of a text; none where nothing of it is known.
+/// The result with a number, or the errors in a text; `None` if none is known.
 fn explain_question<'k>(question: &[u8], known: &'k KnownErrors) -> Option<Vec<FoundError<'k>>> {
     let number = std::str::from_utf8(question).ok().and_then(|text| text.parse().ok());
     if let Some(number) = number {
@@ -96,16 +96,16 @@ fn explain_question<'k>(question: &[u8], known: &'k KnownErrors) -> Option<Vec<F
         return Some(vec![FoundError { error, lines }]);
     }
     let mut found = find_errors(&mut &*question, known).ok()?;
-    // The user knows the text already.
+    // Omit the line numbers, because the user supplied the text.
     for one in &mut found {
         one.lines = None;
     }
     (!found.is_empty()).then_some(found)
 }
 
-/// The errors of a log.
+/// The errors in a log.
 ///
-/// Errors: It cannot be read, or has none that is known.
+/// Errors: The log cannot be read, or contains no known error.
 fn read_log<'k>(log: &mut impl BufRead, known: &'k KnownErrors) -> Result<Vec<FoundError<'k>>, String> {
     let found = find_errors(log, known).map_err(|error| format!("cannot read standard input: {error}"))?;
     if found.is_empty() {
@@ -114,14 +114,14 @@ fn read_log<'k>(log: &mut impl BufRead, known: &'k KnownErrors) -> Result<Vec<Fo
     Ok(found)
 }
 
-/// What to do where nothing is known of an error.
+/// The next step if an error is unknown.
 const NEXT: &str = "cupti-audit IMAGE audits the image, cupti-audit verify the container that runs";
 
-/// The errors of lines, in the order of their first lines.
+/// The errors in the lines, in the order of their first lines.
 fn find_errors<'k>(log: &mut impl BufRead, known: &'k KnownErrors) -> io::Result<Vec<FoundError<'k>>> {
     let (mut found, mut ended, mut bytes) = (Vec::new(), 0, Vec::new());
     while log.take(LINE).read_until(b'\n', &mut bytes)? > 0 {
-        // A progress bar writes over itself by carriage returns.
+        // A progress bar overwrites itself with carriage returns.
         for line in bytes.split(|byte| *byte == b'\r') {
             add_line(&mut found, known, ended + 1, &strip_bytes(line).into_vec());
         }
@@ -131,7 +131,7 @@ fn find_errors<'k>(log: &mut impl BufRead, known: &'k KnownErrors) -> io::Result
     Ok(found)
 }
 
-/// That nothing of a question is known, with the name that may have been meant.
+/// The message that a question is unknown, with similar names.
 fn unknown(question: &str, knowledge: &Knowledge, known: &KnownErrors) -> String {
     let rules = knowledge.rules.iter().map(|rule| rule.id.as_str());
     let results = known.errors.iter().filter(|error| error.number.is_some());

@@ -1,4 +1,4 @@
-//! `links`: what every program and library of an image lacks.
+//! `links`: lists the missing dependencies of every program and library in an image.
 
 use clap::Args;
 
@@ -45,10 +45,10 @@ pub struct LinksArgs {
 
 impl LinksArgs {
     pub fn run(self) -> Result<RunExit, CommandError> {
-        // An audit of one image that asks another question.
+        // This is an audit of one image with another question.
         let mut args = AuditArgs::of_images(vec![self.image_name], self.report, self.read);
         let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Links)?;
-        // The config names those of an audit.
+        // The config's phases and tools are for audits.
         args.purpose = PurposeArgs::default();
         judge(&args, &knowledge, &suppressions, &AuditQuestion::Links(self.objects))
     }

@@ -1,4 +1,4 @@
-//! The command line and its commands. Each command has a file, with its arguments and what it does, and a row here.
+//! The command line and its commands. Each command has a file with its arguments and its code, and a row here.
 
 mod advise;
 mod audit;
@@ -29,7 +29,7 @@ use clap::{Parser, Subcommand};
     long_about = "Will CUPTI, NVIDIA's profiling interface, load in this container image, for whom, and if not, why?\n\n\
                   The image's files are read as the dynamic loader would read them. Nothing is run or unpacked.",
     arg_required_else_help = true,
-    // Without a command the arguments are those of `audit`: `cupti-audit IMAGE` is what most people type.
+    // Without a command the arguments belong to `audit`, because most people type `cupti-audit IMAGE`.
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
@@ -47,12 +47,12 @@ impl Cli {
     }
 }
 
-/// Declares the commands, of which each row has the name and the arguments, which have `run`.
+/// Declares the commands. Each row has a name and an arguments type with a `run` method.
 macro_rules! commands {
     ($($name:ident($arguments:ty),)*) => {
         #[derive(Debug, Subcommand)]
         enum CliCommand {
-            // Boxed, as some have several times as many arguments as others.
+            // Boxed, because the sizes of the arguments differ by a large factor.
             $($name(Box<$arguments>),)*
         }
 
@@ -66,7 +66,7 @@ macro_rules! commands {
     };
 }
 
-// In the order of the help, which has the first sentence that the arguments say of themselves.
+// In the order of the help, which shows the first sentence of each arguments type.
 commands! {
     Audit(audit::AuditArgs),
     Links(links::LinksArgs),

@@ -1,4 +1,4 @@
-//! `profilers`: which profiling tools would work in an image.
+//! `profilers`: reports which profiling tools would work in an image.
 
 use crate::cli::option_values::one_of;
 use crate::cli::shared_args::{CuptiOnlyArgs, ReadArgs};
@@ -61,7 +61,7 @@ fn show(args: &ProfilersArgs, facts: &ImageFacts, known: &[Profiler]) -> RunExit
     let entries = profilers::assess_tools(facts, &tools, known);
     let host = host_notes::gather_host_notes(facts, &entries);
     let matrix = ProfilerMatrix { facts, entries, host };
-    // A tool that is not ready is an answer; only what could not be checked changes the code.
+    // A tool that is not ready is an answer; only gaps change the exit code.
     let exit = if facts.gaps.is_empty() {
         RunExit::Clean
     } else {

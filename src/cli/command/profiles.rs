@@ -1,4 +1,4 @@
-//! `profiles`: what is known beside the rules, file by file.
+//! `profiles`: lists the knowledge besides the rules, file by file.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ pub struct ProfilesArgs {
     /// Action [default: list]
     #[command(subcommand)]
     action: Option<ProfilesAction>,
-    // Those of the user are listed and shown beside the program's.
+    // The user's profiles are listed together with the built-in ones.
     #[command(flatten)]
     own: ConfigArgs,
 }
@@ -47,7 +47,7 @@ impl ProfilesArgs {
     }
 }
 
-/// A line for each: its name and the first words that it says of itself.
+/// One line per file: its name, and its summary or name field.
 fn list_files(files: &[DataFile]) -> String {
     let names: Vec<String> = files.iter().map(name_of).collect();
     let width = names.iter().map(String::len).max().unwrap_or(0);
@@ -67,9 +67,9 @@ fn name_of(file: &DataFile) -> String {
     format!("{}/{}", file.kind.name(), file.id)
 }
 
-/// The file of this name; of several with one name, as where a user's stands in the place of another, the last counts.
+/// The file with this name. If the user's file replaces a built-in one, the last counts.
 ///
-/// Errors: There is none, or there are some of several kinds.
+/// Errors: No file has this name, or files of several kinds have it.
 fn find_file<'f>(files: &'f [DataFile], name: &str) -> Result<&'f DataFile, String> {
     let of_name = files.iter().filter(|file| name_of(file) == name || file.id == name);
     let found: Vec<&DataFile> = of_name.collect();

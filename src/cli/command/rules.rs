@@ -1,4 +1,4 @@
-//! `rules`: what the program looks for.
+//! `rules`: lists the rules.
 
 use crate::cli::config::load::load_project;
 use crate::cli::shared_args::ConfigArgs;
@@ -12,7 +12,7 @@ use clap::Args;
 /// `cupti-audit explain ID` explains a rule.
 #[derive(Debug, Args)]
 pub struct RulesArgs {
-    // The rules of the user are listed beside the program's.
+    // The user's rules are listed together with the built-in ones.
     #[command(flatten)]
     own: ConfigArgs,
 }

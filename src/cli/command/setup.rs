@@ -1,4 +1,4 @@
-//! `completions`, `man`, `config` and `schema`: what is written of the program itself.
+//! `completions`, `man`, `config` and `schema`: files about the program itself.
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ fn find_schema(name: &str) -> Result<&'static str, String> {
 }
 
 impl CompletionsArgs {
-    /// Prints the script by which a shell completes the command line that `command` describes.
+    /// Prints a shell completion script.
     #[expect(clippy::unnecessary_wraps, reason = "every command may fail")]
     pub fn run(self) -> Result<RunExit, CommandError> {
         let mut command = Cli::command();
@@ -85,10 +85,10 @@ impl CompletionsArgs {
 }
 
 impl ManArgs {
-    /// Prints a page of the manual.
+    /// Prints a manual page.
     pub fn run(self) -> Result<RunExit, CommandError> {
         let mut command = Cli::command();
-        // With it the names of the commands are those that are typed.
+        // After `build`, the subcommands have the full names that users type.
         command.build();
         let page = match &self.page {
             None => command,
@@ -97,7 +97,7 @@ impl ManArgs {
                 found.ok_or_else(|| format!("there is no command {name:?}; cupti-audit --help lists them"))?
             }
         };
-        // As they are written: the renderer would run the lines of a list together.
+        // Printed as they are, because the renderer would join the lines of a list.
         let notes = page.get_after_long_help().or(page.get_after_help());
         let notes = notes.map(ToString::to_string).unwrap_or_default();
         let page = page.after_help(None::<&str>).after_long_help(None::<&str>);
@@ -114,7 +114,7 @@ impl ManArgs {
 }
 
 impl ConfigFileArgs {
-    /// Writes a config that says what each key is for.
+    /// Writes a config that explains each key.
     pub fn run(self) -> Result<RunExit, CommandError> {
         let ConfigAction::Init { file, force } = &self.action;
         if file == Path::new("-") {

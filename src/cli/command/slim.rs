@@ -1,4 +1,4 @@
-//! `slim`: makes an image that serves a phase, or one without dead weight.
+//! `slim`: builds an image that serves a phase, or one without dead weight.
 
 use crate::cli::image_reader::PreparedCommand;
 use crate::cli::shared_args::{CuptiOnlyArgs, ReadArgs};
@@ -54,7 +54,7 @@ pub struct SlimArgs {
     #[arg(value_name = "IMAGE")]
     image_name: String,
     /// Purpose of the new image: inference, training, profiling, or a phase of --profiles
-    // Exactly one: what a phase drops the next may need.
+    // Exactly one, because a phase may drop files that another needs.
     #[arg(long, short, value_name = "PHASE")]
     phase: String,
     /// Image, wheel or directory to copy CUPTI from, if needed [default: a copy in the image]
@@ -64,7 +64,7 @@ pub struct SlimArgs {
     #[arg(long)]
     drop: bool,
     /// Where to write the new image
-    // No default place: what is written without being asked for could replace an image.
+    // No default, because it could overwrite an existing image.
     #[arg(long = "output", short = 'o', value_name = "OUTPUT", value_parser = ImageOutput::parse, required_unless_present = "dry_run")]
     to: Option<ImageOutput>,
     /// Replace an existing output
@@ -80,11 +80,11 @@ pub struct SlimArgs {
 }
 
 impl SlimArgs {
-    /// Makes the new image.
+    /// Builds the new image.
     pub fn run(mut self) -> Result<RunExit, CommandError> {
         let only_one = "an image is made for one platform; name it with --platform";
         let prepared = PreparedCommand::new(&mut self.read, only_one)?;
-        // An interruption leaves nothing behind.
+        // An interrupted run cleans up.
         interrupt::handle_interrupts();
         let (said, verdict) = run(&self, &prepared)?;
         let said = match self.read.output.quiet {
@@ -102,22 +102,22 @@ impl SlimArgs {
     }
 }
 
-/// Makes the image, and gives what to say of it: all, and the verdict alone.
+/// Builds the image. Returns the full text and the verdict line.
 fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), SlimError> {
     let PreparedCommand { knowledge, reader, .. } = prepared;
-    // Also before anything is read, as a name may be misspelt.
+    // Before reading the image, because the name may be misspelled.
     let phase = knowledge.phase(&args.phase).map_err(SlimError::Cannot)?;
     let options = reader.options(prepared.platform.as_ref());
-    // Before anything is read: an output that is taken would be found out after minutes.
+    // Before reading the image, because that takes minutes and the output may exist.
     let place = SlimDestination::new(args, &options)?;
     let folder = match &place {
-        // Beside the output: only within one file system is putting it in place a single rename.
+        // Beside the output, because a rename only works within one file system.
         Some(place) => place.output.create_staging_folder()?,
         None => UnfinishedFolder::new(&std::env::temp_dir()).map_err(|error| SlimError::Cannot(error.to_string()))?,
     };
     let original = OriginalImage::read(&args.image_name, &options, folder.path());
     reader.bars.clear();
-    // Looked at only now, when no bar can stand between the lines of the error.
+    // Handle errors after clearing the bars, so that no bar mixes with the message.
     let original = original?;
     let supplier = args.cupti_from.as_ref();
     let supplier = supplier.map(|from| CuptiSupplier::read(from, &options, folder.path()));
@@ -152,7 +152,7 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
     match audit_foretold_image(&making) {
         Ok(audit) => Ok((said, verdict_line(&audit))),
         Err(why) => {
-            // What would be done is told all the same, and why it is not.
+            // Print the planned changes even if they were rejected.
             if args.read.output.quiet == 0 {
                 write_result(&said, RunExit::Clean);
             }
@@ -161,14 +161,14 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
     }
 }
 
-/// Where the new image goes.
+/// The destination of the new image.
 struct SlimDestination<'a> {
     output: &'a ImageOutput,
     reach: OutputAccess<'a>,
 }
 
 impl<'a> SlimDestination<'a> {
-    /// The place that was asked for, if it is free; none where nothing is to be done.
+    /// The requested output if it is free; `None` for a dry run.
     fn new(args: &'a SlimArgs, options: &'a ReadOptions<'_>) -> Result<Option<Self>, SlimError> {
         let existing = ExistingOutput::with_force(args.force);
         let Some(output) = args.to.as_ref().filter(|_| !args.dry_run) else {
@@ -182,7 +182,7 @@ impl<'a> SlimDestination<'a> {
         Ok(Some(Self { output, reach }))
     }
 
-    /// Makes the new image and puts it there, and gives what it comes to.
+    /// Builds the new image and moves it into place. Returns the text and the audit.
     fn make_image(&self, making: &SlimInput<'_>) -> Result<(String, AuditedImage), SlimError> {
         let form = self.output.image_form(making.original.documents.manifest.as_deref());
         let made = build_new_image(making, form)?;
@@ -191,7 +191,7 @@ impl<'a> SlimDestination<'a> {
         let read = read.map_err(|error| {
             SlimError::Cannot(format!("nothing was written: what was made cannot be read: {error}"))
         })?;
-        // Nothing is put in place that was not audited from the bytes that were written.
+        // Audit the written bytes before they are moved into place.
         let after = audit_new_image(making, &made, read)?;
         let mut text = slim_text::describe_result(making, &made, &after);
         let put = self.output.place_image(&made, written, &self.reach)?;

@@ -1,4 +1,4 @@
-//! `tree`: how the loader resolves one object of an image.
+//! `tree`: shows how the loader resolves one object of an image.
 
 use crate::cli::image_reader::read_single_image;
 use crate::cli::option_values::{NamedValue, one_of};
@@ -19,7 +19,7 @@ pub struct TreeArgs {
     /// Path in the image, or soname such as libcupti.so.12
     object: String,
     /// Image as it is, or under the NVIDIA container runtime
-    // As it is, which is also what a build of the image or a run without a GPU sees.
+    // The default is the unchanged image, as seen by a build or by a run without a GPU.
     #[arg(long, default_value = "as-is", value_parser = one_of(&WORLDS))]
     world: World,
     /// Format of the tree
@@ -29,7 +29,7 @@ pub struct TreeArgs {
     read: ReadArgs,
 }
 
-/// Where the loader runs.
+/// The environment of the loader.
 const WORLDS: [NamedValue<World>; 2] = [
     ("as-is", "The image as it is", World::AsIs),
     (
@@ -40,16 +40,16 @@ const WORLDS: [NamedValue<World>; 2] = [
 ];
 
 impl TreeArgs {
-    /// Resolves one object, as at the start of a program or as dlopen would.
+    /// Resolves one object, like a program start or a dlopen.
     pub fn run(mut self) -> Result<RunExit, CommandError> {
         let (facts, _) = read_single_image(&self.image_name, &mut self.read)?;
         let context = facts.contexts.get(self.world);
-        // A path may be that of a static program, which needs no loader; a soname is a question to one.
+        // A path may refer to a static program, which needs no loader; a soname needs one.
         if context.linker.is_none() && !self.object.contains('/') {
             let (image, platform) = (&self.image_name, &facts.image.platform);
             return Err(format!("{image}: the image has no dynamic loader for {platform}").into());
         }
-        // dlopen(3) takes a name with a slash for a path, and searches for any other.
+        // dlopen(3) treats a name with a slash as a path, and searches for any other name.
         let resolution = if self.object.contains('/') {
             let (image, object) = (&self.image_name, &self.object);
             let no_file = || format!("{image}: there is no file {object} that a loader of the image could load");

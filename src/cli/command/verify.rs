@@ -1,4 +1,4 @@
-//! `verify`: the audit of the container that this process runs in, in front of what it is for.
+//! `verify`: audits the container of this process, then starts its command.
 #![expect(
     clippy::disallowed_methods,
     reason = "what is asked about is this process and its host"
@@ -64,11 +64,11 @@ pub struct VerifyArgs {
     command: Vec<String>,
 }
 
-/// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH` (linux/capability.h): who has one of them may read every file.
+/// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH` (linux/capability.h): each permits reading every file.
 const READS_ALL: u64 = 1 << 1 | 1 << 2;
 
 impl VerifyArgs {
-    /// Audits the container, and starts the command where nothing keeps it from what it is for.
+    /// Audits the container, and starts the command if nothing fails.
     pub fn run(self) -> Result<RunExit, CommandError> {
         let (command, anyway) = (self.command.clone(), self.anyway);
         let audited = audit_container(self);
@@ -80,7 +80,7 @@ impl VerifyArgs {
             Err(error) if anyway => drop(error.report()),
             audited => drop(audited?),
         }
-        // Only comes back where it fails.
+        // `exec` only returns on failure.
         let error = Command::new(program).args(words).exec();
         Err(format!("{program} cannot be started: {error}").into())
     }
@@ -95,7 +95,7 @@ fn audit_container(args: VerifyArgs) -> Result<RunExit, CommandError> {
         ..AuditArgs::of_images(vec!["rootfs:/".to_owned()], args.report, args.read)
     };
     let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Image)?;
-    // The level of this machine is the one that its loader takes.
+    // Use this machine's level, because its loader does.
     args.read.image.cpu = args.read.image.cpu.or(Some(processor_level()));
     let container = running_container(&command, &knowledge.tables.shared_folders)?;
     let named: Vec<String> = container
@@ -138,13 +138,13 @@ fn running_container(command: &[String], shared: &SharedFolders) -> Result<Runni
     })
 }
 
-/// Who this process is, by the kernel's own account (`proc_pid_status(5)`).
+/// The credentials of this process according to the kernel (`proc_pid_status(5)`).
 fn own_credentials(status: &str) -> FileCredentials {
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap_or_default().split_whitespace()
     };
-    // Real, effective, saved and that of the file system, which follows the effective one.
+    // Real, effective, saved and file system ids; the last follows the effective one.
     let numbers = |name: &str| -> Vec<u32> { field(name).filter_map(|word| word.parse().ok()).collect() };
     let pair = |name: &str| match numbers(name).as_slice() {
         [real, effective, ..] => (*real, *effective),
@@ -166,8 +166,8 @@ fn own_credentials(status: &str) -> FileCredentials {
     }
 }
 
-/// The mounted folders that are not read: a data set or a home of gigabytes is nothing of the container's own, but where the
-/// system, a variable or the command leads into one it is.
+/// The mounted folders to skip, such as data sets and home directories. Mounts that the system, a variable or the
+/// command uses are part of the container and are read.
 fn passed_over(mounts: &str, config: &ImageConfig, shared: &SharedFolders) -> BTreeSet<PathBuf> {
     let leading = config
         .env
@@ -180,7 +180,7 @@ fn passed_over(mounts: &str, config: &ImageConfig, shared: &SharedFolders) -> BT
         let is_own = shared.is_own(&RootPath::new(folder.as_os_str().as_bytes()));
         is_own || used.iter().any(|path| Path::new(path).starts_with(folder))
     };
-    // The fifth field is the place (proc_pid_mountinfo(5)), with spaces as octal numbers.
+    // The fifth field is the mount point (proc_pid_mountinfo(5)), with spaces in octal.
     let places = mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(unescaped);
     let folders = places.map(PathBuf::from).filter(|place| place.is_dir());
     folders
@@ -201,7 +201,7 @@ fn unescaped(place: &str) -> String {
         })
 }
 
-/// What glibc finds of this processor (sysdeps/x86/isa-level.c); other architectures have no levels.
+/// The level that glibc detects on this processor (sysdeps/x86/isa-level.c); other architectures have no levels.
 fn processor_level() -> CpuLevel {
     #[cfg(target_arch = "x86_64")]
     {

@@ -1,4 +1,4 @@
-//! What comes before every command: the project's config, and the user's rules and profiles.
+//! The project's config and the user's rules and profiles, which every command loads first.
 #![expect(
     clippy::disallowed_methods,
     reason = "the command line reads the clock and the environment"
@@ -17,11 +17,11 @@ use crate::knowledge::user_folders::UserFolders;
 use crate::knowledge::{DataFile, FileMistake, Knowledge};
 use chrono::{DateTime, NaiveDate};
 
-/// Reads the config; an empty one where there is none.
+/// Reads the config; empty if there is none.
 fn read_config(args: &ConfigArgs) -> Result<ConfigFile, FileMistake> {
     let found = || locate::find_config(&std::env::current_dir().ok()?);
     let read = match &args.config {
-        // First of all: `--no-config` also wins over `CUPTI_AUDIT_CONFIG`.
+        // First, because `--no-config` also overrides `CUPTI_AUDIT_CONFIG`.
         _ if args.no_config => None,
         Some(path) => Some(locate::read_config(path, None)),
         None => found().map(|found| locate::read_config(&from_here(&found.file), Some(&found.within))),
@@ -29,19 +29,19 @@ fn read_config(args: &ConfigArgs) -> Result<ConfigFile, FileMistake> {
     read.unwrap_or_else(|| Ok(ConfigFile::default()))
 }
 
-/// The path as a user in the working directory would write it, where it lies below.
+/// The path relative to the working directory if it is below it.
 fn from_here(path: &Path) -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(here).unwrap_or(path).to_owned()
 }
 
-/// Reads the config, and the rules and profiles of the program and of the user, by which its names are checked.
+/// Reads the config and all rules and profiles, and checks the config's names against them.
 ///
-/// Errors: All mistakes in them were said.
+/// Errors: All mistakes were reported.
 pub fn load_project(args: &ConfigArgs) -> Result<(ProjectConfig, Knowledge), RunExit> {
     let file = read_config(args).map_err(|mistake| report_mistakes(vec![mistake]))?;
     let UserFolders { files, mut mistakes } = user_folders(args, &file.config);
-    // Mistakes of folders and of files are told together, so that one run shows them all.
+    // Report the mistakes of folders and files together, so that one run shows all.
     let knowledge = Knowledge::with_user_files(files).map_err(|more| mistakes.extend(more));
     match knowledge {
         Ok(knowledge) if mistakes.is_empty() => match file.check_names(&knowledge) {
@@ -52,18 +52,18 @@ pub fn load_project(args: &ConfigArgs) -> Result<(ProjectConfig, Knowledge), Run
     }
 }
 
-/// Does the same for a command that reads images, and fills what its command line leaves open of how they are had.
+/// Does the same for a command that reads images, and fills its open image options.
 ///
-/// Errors: All mistakes were said.
+/// Errors: All mistakes were reported.
 pub fn load_for_images(args: &mut ReadArgs) -> Result<(ProjectConfig, Knowledge), RunExit> {
     let (config, knowledge) = load_project(&args.own)?;
     args.image.fill(&config);
     Ok((config, knowledge))
 }
 
-/// Fills the phases that an image is for.
+/// Fills the phases of the image.
 ///
-/// Errors: Names that no phase has; all of them are told by then.
+/// Errors: Unknown phases, which were all reported.
 pub fn fill_phases(given: &mut Vec<String>, config: &ProjectConfig, knowledge: &Knowledge) -> Result<(), RunExit> {
     fill_list(given, &config.phases);
     let strange = given.iter().filter_map(|name| knowledge.phase(name).err());
@@ -74,7 +74,7 @@ pub fn fill_phases(given: &mut Vec<String>, config: &ProjectConfig, knowledge: &
     checked
 }
 
-/// The files of the folders that the command line or the config names.
+/// The files in the folders of the command line or the config.
 fn user_folders(args: &ConfigArgs, config: &ProjectConfig) -> UserFolders {
     let (mut rules, mut profiles) = (args.rules.clone(), args.profiles.clone());
     fill_list(&mut rules, &config.rules);
@@ -89,9 +89,9 @@ fn user_folders(args: &ConfigArgs, config: &ProjectConfig) -> UserFolders {
     folders
 }
 
-/// The files of all that is known, the program's before the user's, once all of them are in order.
+/// All data files, the built-in ones before the user's, after checking them.
 ///
-/// Errors: All mistakes were said.
+/// Errors: All mistakes were reported.
 pub fn data_files(args: &ConfigArgs) -> Result<Vec<DataFile>, RunExit> {
     let (config, _) = load_project(args)?;
     Ok(all_files(args, &config))
@@ -101,9 +101,9 @@ fn all_files(args: &ConfigArgs, config: &ProjectConfig) -> Vec<DataFile> {
     built_in_files().chain(user_folders(args, config).files).collect()
 }
 
-/// All that is known, with the errors that people paste, which no audit needs.
+/// The knowledge, and the known errors, which no audit needs.
 ///
-/// Errors: All mistakes were said.
+/// Errors: All mistakes were reported.
 pub fn load_with_errors(args: &ConfigArgs) -> Result<(Knowledge, KnownErrors), RunExit> {
     let (config, knowledge) = load_project(args)?;
     let errors = KnownErrors::read(all_files(args, &config), &knowledge.rule_ids());
@@ -111,10 +111,10 @@ pub fn load_with_errors(args: &ConfigArgs) -> Result<(Knowledge, KnownErrors), R
     Ok((knowledge, errors))
 }
 
-/// The mistakes that are said of one run.
+/// The maximum number of mistakes reported in one run.
 const MISTAKES: usize = 20;
 
-/// Says each mistake on a line of its own, and of many the first.
+/// Reports the first mistakes, one per line.
 fn report_mistakes(mut mistakes: Vec<FileMistake>) -> RunExit {
     mistakes.sort();
     for mistake in mistakes.iter().take(MISTAKES) {
@@ -126,13 +126,13 @@ fn report_mistakes(mut mistakes: Vec<FileMistake>) -> RunExit {
     RunExit::Open
 }
 
-/// The day by which suppressions end: that of `SOURCE_DATE_EPOCH` (reproducible-builds.org) where it is set, else
-/// of the clock, both in UTC. No report holds it.
+/// The date for expiring suppressions: `SOURCE_DATE_EPOCH` (reproducible-builds.org) if set, otherwise the current
+/// date, both in UTC. No report contains it.
 ///
 /// Errors: The variable is not a number of seconds, in words.
 pub fn current_date() -> Result<NaiveDate, String> {
     let written = std::env::var("SOURCE_DATE_EPOCH").unwrap_or_default();
-    // Empty counts as not set, as for every variable of the command line.
+    // Empty means unset, as for every variable of the command line.
     let seconds: i64 = if written.is_empty() {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since

@@ -1,4 +1,4 @@
-//! Where the config lies.
+//! Finds the config file.
 #![expect(clippy::disallowed_methods, reason = "the command line names paths of the host")]
 
 use std::fs;
@@ -10,24 +10,26 @@ use crate::knowledge::user_folders;
 use crate::make::whole_file::settle;
 use image_linkage::escape;
 
-/// A config that nobody named: whoever may change the repository wrote it.
+/// A config that was found automatically. Anyone who can change the repository may have written it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FoundConfig {
     pub file: PathBuf,
-    /// The folder that it and all that it names lie in: the repository, or where there is none its own folder.
+    /// The folder that must contain the config and all paths in it: the repository, or the config's own folder outside
+    /// a repository.
     pub within: PathBuf,
 }
 
-/// The config of the folder `start`, or of the nearest folder above it up to the root of the repository, the
-/// folder with `.git`; outside of a repository, of `start` alone.
+/// Finds the config in `start` or the nearest parent folder, up to the repository root, the folder with `.git`. Outside
+/// a repository only `start` is searched.
 pub fn find_config(start: &Path) -> Option<FoundConfig> {
-    // In a worktree `.git` is a file. A config that is a broken link is there too, so that reading it says what is wrong.
+    // `.git` is a file in a worktree. A config that is a broken link also counts, so that reading it reports the
+    // problem.
     let there = |folder: &Path, name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
     let root = start.ancestors().position(|folder| there(folder, ".git"));
     let above = root.unwrap_or_default();
     let mut folders = start
         .ancestors()
-        // Above a folder that is in no repository, a config is likely somebody else's, as in /tmp.
+        // Outside a repository a config in a parent folder probably belongs to somebody else, as in /tmp.
         .take(above + 1);
     let folder = folders.find(|folder| there(folder, FILE_NAME))?;
     Some(FoundConfig {
@@ -36,12 +38,12 @@ pub fn find_config(start: &Path) -> Option<FoundConfig> {
     })
 }
 
-/// Reads the config at `path`, shown as it was given; one that was found, `within` that folder.
+/// Reads the config at `path`; messages show the path as given. A config that was found must be `within` that folder.
 ///
 /// Errors: The first mistake in it, or why it cannot be read.
 pub fn read_config(path: &Path, within: Option<&Path>) -> Result<ConfigFile, FileMistake> {
     let shown = escape::escape_path(path);
-    // What a link leads to would be told by the mistakes in it, into the log of whoever audits a pull request.
+    // A parse error would quote the link's target in the log of a pull request's audit.
     if let Some(within) = within
         && !is_within(path, within)
     {
@@ -53,20 +55,20 @@ pub fn read_config(path: &Path, within: Option<&Path>) -> Result<ConfigFile, Fil
     ConfigFile::read(&shown, (folder, within), &text)
 }
 
-/// Whether a path leads nowhere but below a folder, its links followed.
+/// Whether a path, with its links followed, stays below a folder.
 pub(super) fn is_within(path: &Path, folder: &Path) -> bool {
     let Ok(folder) = fs::canonicalize(folder) else {
         return false;
     };
-    // Without a slash at its end, and from the root on: what is not there is taken as it is written.
+    // Absolute and without a trailing slash; a missing path is taken literally.
     let whole: PathBuf = std::path::absolute(path).unwrap_or_default().components().collect();
     let settled = settle(&whole);
-    // More links than anybody follows at once may go on elsewhere.
+    // A chain with more links than the limit may lead outside.
     if fs::symlink_metadata(&settled).is_ok_and(|found| found.is_symlink()) {
         return false;
     }
     let below = settled.strip_prefix(&folder);
-    // What git executes lies in `.git`, and is no part of what others propose.
+    // git executes files in `.git`, and a pull request cannot change them.
     let is_inner = |part: Component<'_>| part != Component::ParentDir && part.as_os_str() != ".git";
     below.is_ok_and(|below| below.components().all(is_inner))
 }

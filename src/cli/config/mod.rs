@@ -1,6 +1,6 @@
-//! `cupti-audit.yaml`: what a project wants of every run, beside its build.
+//! `cupti-audit.yaml`: the settings of a project for every run.
 //!
-//! It fills what the command line and the environment leave open; it is checked whole before an image is read.
+//! It fills options that the command line and the environment leave open. It is validated before an image is read.
 
 pub mod load;
 pub mod locate;
@@ -27,13 +27,13 @@ use crate::report::{FINDING_FORMATS, ReportFormat};
 use image_linkage::escape;
 use image_linkage::loader::CpuLevel;
 
-/// The name under which it is looked for.
+/// The file name that is searched for.
 pub const FILE_NAME: &str = "cupti-audit.yaml";
 
-/// A config that says what each key is for.
+/// A config that explains each key.
 pub const TEMPLATE: &str = include_str!("template.yaml");
 
-/// What a config says. What it does not say is `None` or empty.
+/// The values of a config. Missing values are `None` or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ProjectConfig {
@@ -41,40 +41,40 @@ pub struct ProjectConfig {
     pub fail_on: Option<FailOn>,
     #[serde(deserialize_with = "names")]
     pub phases: Vec<String>,
-    /// The profiling tools that have to work.
+    /// The profiling tools that must work.
     #[serde(deserialize_with = "names")]
     pub tools: Vec<String>,
     #[serde(deserialize_with = "one")]
     pub platform: Option<PlatformArg>,
     #[serde(deserialize_with = "one")]
     pub format: Option<ReportFormat>,
-    /// Each from the config's folder.
+    /// Paths relative to the config's folder.
     #[serde(deserialize_with = "each")]
     pub outputs: Vec<OutputFile>,
     #[serde(deserialize_with = "one")]
     pub cpu: Option<CpuLevel>,
-    /// By name: the order of a map in YAML means nothing.
+    /// Sorted by name, because a YAML map has no order.
     pub env: BTreeMap<String, String>,
     pub insecure_registries: Vec<String>,
-    /// From the config's folder.
+    /// A path relative to the config's folder.
     pub ca_cert: Option<PathBuf>,
-    /// The ways that `dockerfile` tries, in this order.
+    /// The install methods that `dockerfile` tries, in this order.
     #[serde(deserialize_with = "each")]
     pub via: Vec<MethodKind>,
-    /// Each from the config's folder.
+    /// Paths relative to the config's folder.
     pub rules: Vec<PathBuf>,
-    /// Each from the config's folder.
+    /// Paths relative to the config's folder.
     pub profiles: Vec<PathBuf>,
     #[serde(deserialize_with = "suppressions")]
     pub suppress: Vec<Suppression>,
-    /// Assumptions that hold, by their ids.
+    /// Accepted assumptions by id.
     #[serde(deserialize_with = "accepted")]
     pub accept: Vec<Suppression>,
-    /// Whether an answer that rests on an assumption counts as open.
+    /// Whether a result that depends on an assumption counts as open.
     pub strict: bool,
 }
 
-/// A text that a flag takes as well, read by the parser of the flag.
+/// A text value that is parsed like a flag's.
 struct FlagText<T>(T);
 
 impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for FlagText<T> {
@@ -89,7 +89,7 @@ fn one<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(yaml: D) -> Result<O
     Ok(read.map(|FlagText(value)| value))
 }
 
-/// Reads a list, or a text with commas as the flag takes it.
+/// Reads a list, or a comma-separated text like the flag's.
 fn names<'de, D: Deserializer<'de>>(yaml: D) -> Result<Vec<String>, D::Error> {
     yaml.deserialize_any(NameList)
 }
@@ -174,7 +174,7 @@ impl FromStr for EntryReason {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.trim() {
-            // Without a reason nobody would ever dare to take it out again.
+            // Without a reason, nobody would dare to remove the entry later.
             "" => Err("a suppression says why"),
             reason => Ok(Self(reason.to_owned())),
         }
@@ -187,7 +187,7 @@ impl FromStr for LastDay {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // chrono takes `2027-6-30` and `+2027-06-30` as well; a file that sorts and greps holds one form.
+        // chrono also accepts `2027-6-30` and `+2027-06-30`; one form allows sorting and grep.
         let date = text.parse().ok().filter(|date: &NaiveDate| date.to_string() == text);
         date.map(Self).ok_or("expected a date, such as 2027-06-30")
     }
@@ -197,7 +197,7 @@ impl SuppressEntry {
     fn suppression(self, target: SuppressionTarget) -> Suppression {
         Suppression {
             target,
-            // Findings on the suppression itself name the line.
+            // Findings about the suppression refer to the line.
             line: position(self.rule.referenced).line,
             rule: self.rule.value,
             image: self.image,
@@ -209,7 +209,7 @@ impl SuppressEntry {
 }
 
 impl From<AcceptEntry> for SuppressEntry {
-    /// An accepted assumption is kept as a suppression is; it has no path.
+    /// An accepted assumption is stored as a suppression without a path.
     fn from(
         AcceptEntry {
             id,
@@ -246,8 +246,8 @@ fn accepted<'de, D: Deserializer<'de>>(yaml: D) -> Result<Vec<Suppression>, D::E
 }
 
 impl ProjectConfig {
-    /// Lets the paths begin at the config's `folder`, so that they mean the same from everywhere in the repository. A
-    /// config that nobody named writes and reads what lies `within` its repository alone.
+    /// Makes the paths relative to the config's `folder`, so that they work from everywhere in the repository. A config
+    /// that was found may only use paths `within` its repository.
     fn place(&mut self, text: YamlText<'_>, (folder, within): (&Path, Option<&Path>)) -> Result<(), TextMistake> {
         if within.is_some() {
             self.check_trust(text)?;
@@ -259,7 +259,7 @@ impl ProjectConfig {
             ("profiles", self.profiles.iter_mut().collect()),
         ] {
             for (number, path) in paths.into_iter().enumerate() {
-                // Standard output, not a file of that name in the config's folder.
+                // Standard output, not a file with that name in the config's folder.
                 if key == "outputs" && path.as_os_str() == "-" {
                     continue;
                 }
@@ -276,7 +276,7 @@ impl ProjectConfig {
         Ok(())
     }
 
-    /// Passwords go to whom these keys let be believed.
+    /// Rejects keys that choose the trusted servers, because passwords are sent to them.
     fn check_trust(&self, text: YamlText<'_>) -> Result<(), TextMistake> {
         let key = match self {
             Self {
@@ -301,7 +301,7 @@ impl ProjectConfig {
         for (number, suppression) in self.suppress.iter().enumerate() {
             let rule = suppression.rule.as_str();
             let what = match () {
-                // Such a suppression could silence the finding that is about it.
+                // Such a suppression could silence the finding about itself.
                 () if SUPPRESSION_RULES.contains(&rule) => {
                     "it is about suppressions: mend or remove the one it is about".to_owned()
                 }
@@ -314,7 +314,7 @@ impl ProjectConfig {
     }
 }
 
-/// Names the rules that are nearest to one that there is not: all of them would fill the screen.
+/// The error for an unknown rule with the nearest names; all names would fill the screen.
 fn unknown_rule(name: &str, rules: &[&str]) -> String {
     let mut near: Vec<&str> = rules.to_vec();
     near.sort_by(|a, b| strsim::jaro_winkler(name, b).total_cmp(&strsim::jaro_winkler(name, a)));
@@ -323,7 +323,7 @@ fn unknown_rule(name: &str, rules: &[&str]) -> String {
     format!("there is no rule \"{name}\"; the nearest are {near}; cupti-audit rules lists all")
 }
 
-/// A config with the places of what it says; empty where there is none.
+/// A config with the source positions of its values; empty if there is none.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigFile {
     pub config: ProjectConfig,
@@ -332,11 +332,10 @@ pub struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// Reads the `text` of `file`; the paths in it are relative to `folder`. One that nobody named has to stay `within`
-    /// its repository.
+    /// Reads the `text` of `file`; its paths are relative to `folder`. A config that was found must stay `within` its
+    /// repository.
     ///
-    /// Errors: The first mistake in it: a key that a config has not, a value that no flag would take, a path that leads
-    /// out.
+    /// Errors: The first mistake: an unknown key, an invalid value, or a path that leads outside.
     pub fn read(file: &str, folders: (&Path, Option<&Path>), text: &str) -> Result<Self, FileMistake> {
         let yaml = YamlText(text);
         let config = yaml.read().and_then(|mut config: ProjectConfig| {
@@ -350,11 +349,11 @@ impl ConfigFile {
         })
     }
 
-    /// Checks the names that only the rules and profiles know.
+    /// Checks the names against the rules and profiles.
     ///
-    /// Errors: The first that is not known.
+    /// Errors: The first unknown name.
     pub fn check_names(&self, knowledge: &Knowledge) -> Result<(), FileMistake> {
-        // Apart from reading the text: the config itself says where rules and phases are read from.
+        // Separate from parsing, because the config itself names the folders of rules and phases.
         let checked = self.config.check_names(YamlText(&self.text), knowledge);
         checked.map_err(|mistake| mistake.in_file(&self.file))
     }

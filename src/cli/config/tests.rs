@@ -21,7 +21,7 @@ fn read(text: &str) -> Result<ConfigFile, FileMistake> {
     ConfigFile::read("c.yaml", (Path::new("/project"), None), text)
 }
 
-/// What is wrong; empty where nothing is.
+/// The mistake as text; empty if there is none.
 fn said(mistake: Option<FileMistake>) -> String {
     mistake.map_or_else(String::new, |mistake| mistake.to_string())
 }
@@ -195,7 +195,7 @@ fn the_nearest_config_of_the_repository_counts_and_none_above_it() {
     assert_eq!(found(), in_repository("repository/a/b"));
 }
 
-/// A repository beside a file that is none of it, with a link between them.
+/// A repository beside a file outside it, with a link between them.
 fn beside_a_secret() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let repository = dir.path().join("repository");
@@ -218,7 +218,7 @@ fn a_config_that_was_found_is_no_link_out_of_its_repository() {
     assert!(
         refused.ends_with("1:1: it is a link that leads out of its repository; --config names one that lies elsewhere")
     );
-    // Who names it may read it.
+    // A config named by the user may be outside.
     assert!(named.ends_with("1:1: expected a map of keys, found TOKEN"), "{named}");
     fs::remove_file(&config).unwrap();
     fs::write(repository.join("own/c.yaml"), "fail-on: warning\n").unwrap();
@@ -251,7 +251,7 @@ fn a_config_that_was_found_names_nothing_outside_of_its_repository() {
         assert!(refused.ends_with(&out), "{path}: {refused}");
         assert_eq!(read(&text, None), "", "{path}");
     }
-    // Who follows forty links and begins anew would come out of it.
+    // A resolver that starts again after forty links would leave the repository.
     for number in 0..60 {
         std::os::unix::fs::symlink(format!("l{}", number + 1), repository.join(format!("l{number}"))).unwrap();
     }

@@ -1,14 +1,14 @@
-//! The instructions that give an image made of files the config of the one that they come from.
+//! Instructions that restore the original image's config on an image built from its files.
 
 use crate::make::quote::{quote_env, require_plain, require_writable};
 use crate::make::remedy::RemedyError;
 use image_source::Healthcheck;
 use image_source::ImageConfig;
 
-/// The instructions, in the order in which Docker writes a config. `library_path` stands in for the value that
-/// `LD_LIBRARY_PATH` has in it.
+/// The instructions, in the order in which Docker writes a config. `library_path` replaces the value of
+/// `LD_LIBRARY_PATH`.
 ///
-/// Errors: [`RemedyError::Name`], for a value with a line break, which no Dockerfile can hold.
+/// Errors: [`RemedyError::Name`] for a value with a line break, which a Dockerfile cannot contain.
 pub(crate) fn config_instructions(
     config: &ImageConfig,
     library_path: Option<&str>,
@@ -16,7 +16,7 @@ pub(crate) fn config_instructions(
     let settings = &config.settings;
     let mut lines = environment(config, library_path)?;
     for (key, value) in &settings.labels {
-        // A key is quoted too: a config takes any, and a space would end the word.
+        // The key is quoted too: a config allows any key, and a space would end the word.
         let key = require_writable("a label", key)?;
         let value = require_writable(&format!("the label {key}"), value)?;
         lines.push(format!("LABEL {}={}", quote_env(key), quote_env(value)));
@@ -26,11 +26,11 @@ pub(crate) fn config_instructions(
         lines.push(format!("EXPOSE {port}"));
     }
     for volume in &settings.volumes {
-        // As JSON, one by one: in the plain form a space in a path makes two volumes of it.
+        // As JSON, one at a time: the plain form would split a path at a space.
         lines.push(format!("VOLUME {}", array(std::slice::from_ref(volume))));
     }
     if let Some(folder) = &config.working_dir {
-        // In quotes: the rest of the line is the path, and a space at its end would be lost.
+        // Quoted, because a trailing space would be lost: the rest of the line is the path.
         let folder = require_writable("the working directory", folder)?;
         let plain = require_plain("", folder.as_bytes());
         lines.push(format!("WORKDIR {}", plain.unwrap_or_else(|_| quote_env(folder))));
@@ -55,18 +55,18 @@ pub(crate) fn config_instructions(
     }
     lines.extend(settings.healthcheck.as_ref().map(healthcheck).transpose()?);
     for line in &settings.on_build {
-        // Not quoted: a trigger is an instruction of its own, kept in the config as it was written.
+        // Not quoted: a trigger is a complete instruction, and the config stores it unchanged.
         lines.push(format!("ONBUILD {}", require_writable("a trigger", line)?));
     }
     Ok(lines)
 }
 
-/// The variables of the environment, each once.
+/// The environment variables, each once.
 fn environment(config: &ImageConfig, library_path: Option<&str>) -> Result<Vec<String>, RemedyError> {
     let mut lines = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for (key, _) in &config.env {
-        // A config may name a variable twice; `env` gives the value that counts.
+        // A config may contain a variable twice; `env` returns the effective value.
         if seen.contains(&key.as_str()) {
             continue;
         }
@@ -80,7 +80,7 @@ fn environment(config: &ImageConfig, library_path: Option<&str>) -> Result<Vec<S
     Ok(lines)
 }
 
-/// The check whether a container is well. Times are in nanoseconds, which Docker takes as well as it gives them.
+/// The `HEALTHCHECK`. Times are in nanoseconds, a unit that Docker accepts.
 fn healthcheck(check: &Healthcheck) -> Result<String, RemedyError> {
     let options = [
         ("interval", check.interval, "ns"),
@@ -93,7 +93,7 @@ fn healthcheck(check: &Healthcheck) -> Result<String, RemedyError> {
         .map(|(name, value, unit)| format!("--{name}={value}{unit} "))
         .collect();
     let set = set.concat();
-    // An empty test means that of the image below (Docker's HealthConfig), and below `scratch` there is none.
+    // An empty test inherits from the base image (Docker's HealthConfig), and `scratch` has none.
     let (kind, words) = check
         .test
         .split_first()
@@ -105,7 +105,7 @@ fn healthcheck(check: &Healthcheck) -> Result<String, RemedyError> {
     })
 }
 
-/// The words in the form of JSON, in which Docker replaces nothing (Dockerfile reference, "Shell and exec form").
+/// The words in JSON form, in which Docker expands nothing (Dockerfile reference, "Shell and exec form").
 pub(super) fn array(words: &[String]) -> String {
     let words: Vec<String> = words
         .iter()

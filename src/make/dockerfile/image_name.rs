@@ -1,21 +1,21 @@
-//! The name of an image as `FROM` takes it.
+//! The name of an image for `FROM`.
 
 use crate::make::quote;
 use crate::make::remedy::RemedyError;
 use image_linkage::digest::Digest;
 use image_source::{Image, SourceKind};
 
-/// The name that `FROM` takes for an image; `None` for an image in a file or a folder, which has none. One of a
-/// registry is pinned by the digest of what was read, and one of an engine by that of the registry that has it.
+/// The name of an image for `FROM`; `None` for an image in a file or folder. A registry image is pinned by the digest
+/// that was read, and an engine image by its registry digest.
 ///
-/// Errors: [`RemedyError::Name`], for a name that means more than itself.
+/// Errors: [`RemedyError::Name`] for a name with special characters.
 pub(crate) fn image_name_for_from(image: &Image) -> Result<Option<String>, RemedyError> {
     let Some(name) = image.source.shared_name(&image.reference) else {
         return Ok(None);
     };
     let name = quote::require_plain("the name of an image", name.as_bytes())?;
     Ok(Some(match &image.digest {
-        // A registry is asked by digest; what an engine alone has under a digest, FROM does not find.
+        // Only a registry resolves a digest; FROM does not find a digest that only the engine has.
         Some(digest) if image.source == SourceKind::Docker && !name.contains('@') => {
             format!("{name}@{digest}")
         }
@@ -26,10 +26,10 @@ pub(crate) fn image_name_for_from(image: &Image) -> Result<Option<String>, Remed
     }))
 }
 
-/// The digest that the registry of a name has the image under, where it was pulled from there or pushed to it.
+/// The digest of the image in the registry of `name`, if it was pulled from there or pushed to it.
 fn pushed_digest<'i>(name: &str, repo_digests: &'i [String]) -> Option<&'i str> {
     let last = name.rsplit('/').next().unwrap_or_default();
-    // A colon before the last slash is that of a port.
+    // A colon before the last slash precedes a port.
     let tag = last.split_once(':').map_or(0, |(_, tag)| tag.len() + 1);
     let repository = name.get(..name.len() - tag).filter(|_| !name.contains('@'))?;
     let pinned = repo_digests.iter().filter_map(|pinned| pinned.split_once('@'));
@@ -37,9 +37,9 @@ fn pushed_digest<'i>(name: &str, repo_digests: &'i [String]) -> Option<&'i str> 
     pinned.next().map(|(_, digest)| digest)
 }
 
-/// The name that a user gives.
+/// Checks a name given by the user.
 ///
-/// Errors: [`RemedyError::Name`], for a name that means more than itself.
+/// Errors: [`RemedyError::Name`] for a name with special characters.
 pub(crate) fn check_image_name(name: &str) -> Result<String, RemedyError> {
     quote::require_plain("the name of an image", name.as_bytes())
 }

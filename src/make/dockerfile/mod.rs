@@ -1,4 +1,4 @@
-//! A remedy as a Dockerfile: templates filled with a recipe, each line with its reason.
+//! A remedy as a Dockerfile: templates filled with a recipe, with a reason for each line.
 
 mod config_instructions;
 pub(crate) mod image_name;
@@ -11,7 +11,7 @@ pub(crate) use templates::{DockerfileTemplates, TemplateError};
 
 /// The Dockerfile for one phase.
 ///
-/// Errors: [`TemplateError`], when a template cannot be used.
+/// Errors: [`TemplateError`] if a template fails.
 pub(crate) fn render_phase(templates: &DockerfileTemplates, page: &PhasePage<'_>) -> Result<String, TemplateError> {
     templates.render("phase.j2", page).map(|text| templates::tidy(&text))
 }

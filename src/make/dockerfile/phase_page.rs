@@ -1,4 +1,4 @@
-//! What the templates have to say of a phase: its recipe, and what the image and its plan add to it.
+//! The template input for a phase: its recipe, and data from the image and its plan.
 
 use serde::Serialize;
 
@@ -17,52 +17,53 @@ use image_linkage::escape;
 use image_linkage::loader::folders_of_cache;
 use image_linkage::path::RootPath;
 
-/// What is said of one phase of an image.
+/// The template input for one phase of an image.
 #[derive(Clone, Serialize)]
 pub(crate) struct PhasePage<'a> {
     #[serde(flatten)]
     pub recipe: PhaseRecipe,
-    /// The phase, and the name of its stage.
+    /// The phase, which also names its stage.
     pub phase: &'a str,
-    /// What is done in the phase.
+    /// The purpose of the phase.
     pub summary: &'a str,
-    /// What the image makes of the phase now.
+    /// The verdict of the unchanged image.
     pub verdict: Verdict,
-    /// The rules that say so.
+    /// The rules that cause the verdict.
     pub because: &'a [String],
     /// The image as the user named it.
     pub image: String,
     /// The name of the image for `FROM`.
     pub base: String,
-    // Instructions of the image's own that every build on it runs first, whatever stands here.
+    // The image's `ONBUILD` instructions. Every build on it runs them first.
     pub triggers: &'a [String],
-    /// The call of ldconfig, with the folders that the image's cache alone knows: without them it would forget them.
+    /// The ldconfig call. It names the folders that only the image's cache contains, because ldconfig would drop them
+    /// otherwise.
     pub ldconfig: String,
-    // The image's own user, where that is not root. What is installed is installed as root; the last lines go back to this
-    // user, or the container would run as root.
+    // The image's user, unless it is root. Installation needs root; the last lines restore this user, so that the
+    // container does not run as root.
     pub user: Option<String>,
-    // The words of the image's `SHELL`, which may name anything: what is written here is for /bin/sh.
+    // The words of the image's `SHELL`, which may be any program; the generated lines need /bin/sh.
     pub own_shell: Option<String>,
-    /// The soname of the libcupti that comes in; empty where none does.
+    /// The soname of the installed libcupti; empty if none is installed.
     pub soname: String,
-    /// Whether all files that are copied keep their names, and so come in one layer.
+    /// Whether all copied files keep their names, so that one layer is enough.
     pub keeps_names: bool,
-    /// Whether the folder of the files is named by the image or the target below.
+    /// Whether the image or the base target already configures the folder of the files.
     pub is_named_below: bool,
-    /// `LD_LIBRARY_PATH` as it is in the end; empty where it is not set.
+    /// The final `LD_LIBRARY_PATH`; empty if it is not set.
     pub search_path: String,
-    /// Whether the PyTorch of the builder is taken over.
+    /// Whether the builder's PyTorch is copied.
     pub pytorch: bool,
-    /// The lines that set what a copy of the files does not bring along.
+    /// The lines that restore the config, which a copy of the files loses.
     pub config: Vec<String>,
-    /// The library that is looked for.
+    /// The audited library.
     #[serde(skip)]
     pub library: &'static LibraryProfile,
 }
 
-/// What there is to say of a recipe.
+/// The template input for a recipe.
 ///
-/// Errors: [`RemedyError::Name`], when a name of the image cannot be written into a Dockerfile.
+/// Errors: [`RemedyError::Name`] if a Dockerfile cannot contain a name from the image.
 pub(crate) fn fill_page<'a>(
     facts: &'a ImageFacts,
     plan: &'a Plan,
@@ -70,7 +71,7 @@ pub(crate) fn fill_page<'a>(
     base: &str,
 ) -> Result<PhasePage<'a>, RemedyError> {
     let config = &facts.image.config;
-    // A group may stand behind a colon (image-spec, config.md, "User"). Who is root already need not become it.
+    // A group may follow a colon (image-spec, config.md, "User"). Root needs no switch.
     let user = config.user.as_deref();
     let user = user.filter(|user| !matches!(user.split(':').next(), Some("root" | "0")));
     let user = user.map(|user| quote::require_plain("the user of the image", user.as_bytes()));
@@ -99,7 +100,7 @@ pub(crate) fn fill_page<'a>(
         search_path: quote::require_writable(LIBRARY_PATH, search_path)?.to_owned(),
         // Set later: only a project builds PyTorch.
         pytorch: false,
-        // A file system that is built anew has lost the config of the image, which is written out again.
+        // A rebuilt file system loses the config of the image, so it is restored.
         config: match recipe.removal {
             Some(_) => config_instructions::config_instructions(config, library_path)?,
             None => Vec::new(),
@@ -109,7 +110,7 @@ pub(crate) fn fill_page<'a>(
     })
 }
 
-/// The image's own words for a `RUN`, as JSON; `None` where they are Docker's.
+/// The image's `SHELL` as JSON; `None` if it is Docker's default.
 fn own_shell(words: &[String]) -> Option<String> {
     let is_usual = words.is_empty() || words == ["/bin/sh", "-c"];
     (!is_usual).then(|| config_instructions::array(words))

@@ -1,4 +1,4 @@
-//! One file with a target for each phase of a project's life, and the Cloud Build that goes with it.
+//! A Dockerfile with a target for each phase of a project, and the Cloud Build config for it.
 
 use serde::Serialize;
 
@@ -16,18 +16,18 @@ use crate::make::remedy::required_libraries::RequiredLibrary;
 use crate::make::remedy::search_path_setup::SearchPathSetup;
 use image_linkage::path::RootPath;
 
-/// The folder of the stage that CUPTI is installed in, out of which the phases take it.
+/// The folder of the CUPTI stage; the phases copy CUPTI from it.
 const GATHERED: &str = "/cupti";
 
-/// How long a step of Cloud Build may take that compiles PyTorch.
+/// The time limit in seconds of a Cloud Build step that compiles PyTorch.
 const COMPILE_SECONDS: u32 = 14_400;
 
-/// How long any other step may take, which only installs.
+/// The time limit in seconds of any other step; these only install.
 const INSTALL_SECONDS: u32 = 600;
 
-/// What a file for a project is made of.
+/// The input for a project's Dockerfile.
 pub(crate) struct ProjectDockerfile<'a> {
-    /// The pages of the phases in the order of a project; targets that bring CUPTI share what the first of them has.
+    /// The pages of the phases in project order. The targets that install CUPTI share the layers of the first of them.
     pub pages: Vec<PhasePage<'a>>,
     pub builder: Option<BuilderPage>,
 }
@@ -37,21 +37,21 @@ pub(crate) struct ProjectDockerfile<'a> {
 pub(crate) struct BuilderPage {
     #[serde(flatten)]
     pub stage: BuilderStage,
-    /// What PyTorch is built from, where it is to be built.
+    /// The source of PyTorch, if it is built.
     pub pytorch: Option<GitSource>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct BuildTarget {
-    /// Its name, which is that of its phase.
+    /// The name of the target and of its phase.
     pub name: String,
-    /// What it is for.
+    /// The purpose of the target.
     pub says: String,
     /// Whether it is audited.
     pub audited: bool,
-    /// How long it may take to build.
+    /// The time limit of its build in seconds.
     pub seconds: u32,
-    /// From which severity on its audit stops the build: an audit that is foretold to warn must not.
+    /// The lowest severity with which its audit stops the build. A predicted warning must not stop it.
     pub fail_on: &'static str,
 }
 
@@ -69,7 +69,7 @@ struct ProjectPage<'a> {
 }
 
 impl<'a> ProjectDockerfile<'a> {
-    /// The targets, in the order of the file.
+    /// The targets in file order.
     pub(crate) fn targets(&self) -> Vec<BuildTarget> {
         let builds = self.builds_pytorch();
         let builder = self.builder.iter().map(|builder| BuildTarget {
@@ -98,9 +98,9 @@ impl<'a> ProjectDockerfile<'a> {
 
     /// The Dockerfile with a target for each phase.
     ///
-    /// Errors: [`TemplateError`], when a template cannot be used.
+    /// Errors: [`TemplateError`] if a template fails.
     pub(crate) fn dockerfile(&self, templates: &DockerfileTemplates) -> Result<String, TemplateError> {
-        // The phase that needs most needs all that the others do.
+        // The needs of the phases are nested, so the longest list covers all of them.
         let brings = self.bringing_pages().max_by_key(|page| page.recipe.needs.len());
         let source = match brings {
             Some(page) => source(templates, page)?,
@@ -112,7 +112,7 @@ impl<'a> ProjectDockerfile<'a> {
             let brings = page.recipe.way.is_some() && page.recipe.removal.is_none();
             let page = self.shared(page, before.as_ref());
             sections.push(templates.render("target.j2", &page)?);
-            // The targets that bring CUPTI stand on the first of them, not on one another; no other one does.
+            // Every target with CUPTI is based on the first of them; no other target is.
             before = before.or(Some(page).filter(|_| brings));
         }
         let builder = match &self.builder {
@@ -141,13 +141,13 @@ impl<'a> ProjectDockerfile<'a> {
         self.builder.as_ref().is_some_and(|builder| builder.pytorch.is_some())
     }
 
-    /// A page whose files come out of the stage that all share, on top of the first target that brings CUPTI where this
-    /// one brings it as well.
+    /// A page that copies its files from the shared stage. If it installs CUPTI, it is based on the first target that
+    /// does.
     fn shared(&self, page: &PhasePage<'a>, first: Option<&PhasePage<'a>>) -> PhasePage<'a> {
         let brings = page.recipe.way.is_some();
         let mut page = gathered(page);
         page.pytorch = self.builds_pytorch();
-        // The PyTorch of the builder links libcupti, whatever else the phase needs: the least that is brought comes along.
+        // The builder's PyTorch links libcupti, so even a phase without CUPTI gets the smallest set of files.
         let least = self.bringing_pages().min_by_key(|page| page.recipe.needs.len());
         if let Some(least) = least.filter(|_| page.pytorch && !brings).map(gathered) {
             page.recipe.way = least.recipe.way;
@@ -167,7 +167,7 @@ impl<'a> ProjectDockerfile<'a> {
             copy_plan.links.clear();
             let has_all = copy_plan.files.is_empty();
             page.recipe.clears.clear();
-            // On top of that target: the layers that both have are stored and pushed once.
+            // Based on that target, so that the shared layers are stored and pushed once.
             first.phase.clone_into(&mut page.base);
             page.is_named_below = true;
             if has_all {
@@ -178,9 +178,9 @@ impl<'a> ProjectDockerfile<'a> {
         page
     }
 
-    /// The Cloud Build for a file of this name.
+    /// The Cloud Build config for a file of this name.
     ///
-    /// Errors: [`TemplateError`], when a template cannot be used.
+    /// Errors: [`TemplateError`] if a template fails.
     pub(crate) fn cloudbuild(&self, templates: &DockerfileTemplates, file: &str) -> Result<String, TemplateError> {
         #[derive(Serialize)]
         struct CloudBuild<'f> {
@@ -195,7 +195,7 @@ impl<'a> ProjectDockerfile<'a> {
             file,
             name: "project",
             builds: self.builds_pytorch(),
-            // Ten minutes more for the audit of each, the time that its step has in the template.
+            // Ten more minutes for each audit, the time limit of its step in the template.
             seconds: targets.iter().map(|target| target.seconds + 600).sum(),
             targets,
         };
@@ -208,20 +208,20 @@ fn is_installed(page: &PhasePage<'_>) -> bool {
     way.is_some_and(|way| way.copy_plan().is_none())
 }
 
-/// The stage that the files come from: the image that has them, or one in which they are installed.
+/// The stage with the files: the image that contains them, or a stage that installs them.
 fn source(templates: &DockerfileTemplates, page: &PhasePage<'_>) -> Result<String, TemplateError> {
     let stages = templates.render("stages.j2", page)?;
     if !is_installed(page) {
         return Ok(stages);
     }
-    // Of this stage only the files are taken: nothing in it has to be removed, or found by its loader.
+    // Only the files are copied from this stage, so it needs no cleanup and no search path.
     let mut whole = page.clone();
     whole.recipe.spare = Vec::new();
     whole.recipe.search_setup = SearchPathSetup::nothing("");
     Ok(stages + &templates.render("gather.j2", whole)?)
 }
 
-/// The page with its files copied out of the stage that they were gathered in.
+/// The page with its files copied from the shared stage.
 fn gathered<'a>(page: &PhasePage<'a>) -> PhasePage<'a> {
     let mut page = page.clone();
     if !is_installed(&page) {
@@ -236,7 +236,7 @@ fn gathered<'a>(page: &PhasePage<'a>) -> PhasePage<'a> {
             need.because.clone(),
         )
     };
-    // The stage has put each file under the name that is asked for, so that no links are needed.
+    // The stage stores each file under its requested name, so no links are needed.
     page.recipe.way = Some(InstallMethod::Copy {
         from: String::new(),
         copy_plan: CopyPlan {

@@ -1,4 +1,4 @@
-//! The templates of `Dockerfile.templates/`, which `build.rs` puts into the program.
+//! The templates of `Dockerfile.templates/`, which `build.rs` embeds in the program.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde, Value};
@@ -8,34 +8,34 @@ use serde::Serialize;
 use crate::make::quote;
 use crate::shell_quote::quote_shell;
 
-/// Why a template gives no text.
+/// Why rendering a template failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TemplateError {
-    /// A template cannot be used.
+    /// The template itself failed.
     #[error(transparent)]
     Template(#[from] minijinja::Error),
-    /// A name of the image cannot be written into a Dockerfile.
+    /// A Dockerfile cannot contain a name from the image.
     #[error(transparent)]
     Name(#[from] serde_json::Error),
 }
 
-/// The templates, ready to be rendered.
+/// The templates, ready for rendering.
 pub(crate) struct DockerfileTemplates(Environment<'static>);
 
 impl DockerfileTemplates {
-    /// Reads the templates of the program.
+    /// Parses the embedded templates.
     ///
-    /// Errors: The first that cannot be read.
+    /// Errors: The first template that cannot be parsed.
     pub(crate) fn new() -> Result<Self, TemplateError> {
         let mut environment = Environment::new();
-        // A misspelt name is an error, but asking with `if` for what may be absent is none.
+        // A misspelled name is an error, but an `if` may test an absent name.
         environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-        // The text is no HTML; a template says itself by `sh`, `env` or `json` where a value stands.
+        // The output is not HTML. Templates escape values explicitly with `sh`, `env` or `json`.
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         let syntax = SyntaxConfig::builder()
             .trim_blocks(true)
             .lstrip_blocks(true)
-            // Rendered parts are put together, and would share a line where one ends and the next begins.
+            // Rendered parts are concatenated; without the final newline two parts would share a line.
             .keep_trailing_newline(true)
             .build();
         environment.set_syntax(syntax?);
@@ -46,12 +46,11 @@ impl DockerfileTemplates {
         Ok(Self(environment))
     }
 
-    /// Fills a template with what a page says.
+    /// Renders a template with the values of a page.
     ///
-    /// Errors: A name that cannot be written, or the template, its line and the mistake, as when a template names what
-    /// there is not.
+    /// Errors: A name that a Dockerfile cannot contain, or a template error with its line, such as an unknown name.
     pub(crate) fn render(&self, name: &str, page: impl Serialize) -> Result<String, TemplateError> {
-        // Not at once into a value of the templates, which keeps an error for whoever asks for the field.
+        // Serialize first: a minijinja value would keep a serialization error until a template reads the field.
         let page = serde_json::to_value(page)?;
         Ok(self.0.get_template(name)?.render(Value::from(Serde(&page)))?)
     }
@@ -69,7 +68,7 @@ fn filters(environment: &mut Environment<'static>) {
         let (folder, _) = path.rsplit_once('/').unwrap_or_default();
         folder.to_owned()
     });
-    // Not minijinja's `tojson`, which writes `<`, `>` and `&` as escapes for HTML.
+    // Not minijinja's `tojson`, which escapes `<`, `>` and `&` for HTML.
     environment.add_filter("json", |value: Value, options: Kwargs| {
         options.assert_all_used()?;
         let text = serde_json::to_string(&value);
@@ -77,10 +76,10 @@ fn filters(environment: &mut Environment<'static>) {
     });
 }
 
-/// The text with no more than one empty line between two others, none at the start and no space at the end of a line.
+/// The text without repeated or leading empty lines and without trailing spaces.
 pub(super) fn tidy(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // A part that is left out of a template leaves the empty lines around its tags.
+    // An omitted part of a template leaves the empty lines around its tags.
     let mut empty = true;
     for line in text.lines().map(str::trim_end) {
         if !(line.is_empty() && empty) {

@@ -1,4 +1,4 @@
-//! What is asked of the image's own loader at the end of a build.
+//! The check at the end of a build, made by the image's own loader.
 
 use serde::Serialize;
 
@@ -13,41 +13,40 @@ use crate::make::quote;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
-/// What is asked of the image's own loader.
+/// The check at the end of a build, made by the image's own loader.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct BuildCheck {
     pub loader: String,
-    /// What every program of the image gets before it starts, by `LD_PRELOAD` and `/etc/ld.so.preload`, with a space behind
-    /// each name.
+    /// The preloads of every program, from `LD_PRELOAD` and `/etc/ld.so.preload`; a space follows each name.
     pub preloads: String,
-    /// The names that a process without search paths of its own has to find, all that they need included.
+    /// The names that a process without its own search paths must find, with all dependencies.
     pub names: Vec<String>,
-    /// The C library, into whose process the names are loaded.
+    /// The C library; the names are preloaded into its process.
     pub libc: String,
-    /// The `LD_LIBRARY_PATH` that the container's command sets, where it is not the image's.
+    /// The `LD_LIBRARY_PATH` of the container's command, if it differs from the image's.
     pub library_path: Option<String>,
-    /// Whether the image that is copied from has a shell, for an image that has none.
+    /// Whether the copy source has a shell, for an image without one.
     pub elsewhere: bool,
-    /// The programs that are linked with libcupti: their object, the program that loads it, and the name they ask for.
+    /// The programs linked with libcupti: the object, the program that loads it, and the requested name.
     pub linked: Vec<LinkedObject>,
 }
 
-/// An object that is linked with libcupti.
+/// An object linked with libcupti.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct LinkedObject {
     pub name: String,
     #[serde(serialize_with = "quote::serialize_path")]
     pub object: RootPath,
-    /// The program that loads it, where that is another.
+    /// The program that loads it, if it is another file.
     #[serde(serialize_with = "quote::serialize_optional_path")]
     pub program: Option<RootPath>,
-    /// The name that it asks for.
+    /// The requested name.
     pub wants: String,
 }
 
-/// The names that have to be found: that of `library` and those of what is needed beside it.
+/// The names that must be found: the name of `library` and those of its companions.
 pub(super) fn names_to_check(library: &LibraryProfile, way: &InstallMethod, needs: &[RequiredLibrary]) -> Vec<String> {
-    // No process finds a library by its bare name that is there under a numbered one alone.
+    // A library that only has a numbered name cannot be found by its bare name.
     let beside = needs
         .iter()
         .filter(|need| need.stem != library.stem && !need.is_numbered);
@@ -56,31 +55,31 @@ pub(super) fn names_to_check(library: &LibraryProfile, way: &InstallMethod, need
         .collect()
 }
 
-/// The objects that are linked with libcupti, and, where a plain process gets it now, its name.
+/// The objects linked with libcupti, and the library's name if a plain process gets it now.
 ///
-/// Errors: [`RemedyError::Name`], for a name that a Dockerfile cannot hold.
+/// Errors: [`RemedyError::Name`] for a name that a Dockerfile cannot contain.
 pub(super) fn check_without_install(
     target: &ImageFacts,
     linker: &DynamicLoader,
     plan: &Plan,
     needs: &[RequiredLibrary],
 ) -> Result<BuildCheck, RemedyError> {
-    // A program that opens libcupti by dlopen starts without it; one with a DT_NEEDED does not.
+    // A program that opens libcupti with dlopen starts without it; one with a DT_NEEDED does not.
     let breaks = target
         .consumers
         .iter()
         .filter(|it| it.required == FailureImpact::Import && it.asks == RequestKind::Needed);
-    // The loader reads what it lists, and the kernel starts a program that nobody may read (mode 0711) all the same.
+    // The loader must read an object to list it, but the kernel also starts an unreadable program (mode 0711).
     let context = &target.contexts.as_is;
     let is_listed = |consumer: &&CuptiConsumer| {
         let mut files = std::iter::once(&consumer.object).chain(&consumer.program);
         !files.any(|file| context.is_unreadable(file))
     };
-    // What does not start today for another reason is not made to.
+    // The recipe does not fix programs that already fail for another reason.
     let fails_besides =
         |it: &&CuptiConsumer| it.start_failure().is_some() || !it.outcome.as_is.other_failures.is_empty();
     let checked = breaks.filter(|it| is_listed(it) && !fails_besides(it));
-    // The loader cannot list a program that is not there; the object alone is listed then.
+    // The loader cannot list a missing program, so only the object is listed.
     let is_there = |program: &RootPath| context.rootfs.lookup(&program.absolute()).is_ok();
     let objects = checked.map(|consumer| {
         let program = consumer.program.clone();
@@ -92,7 +91,7 @@ pub(super) fn check_without_install(
         })
     });
     let opened = &target.plain.as_is;
-    // A name that a plain process does not find today, and that is not brought, must not fail the build.
+    // A name that a plain process does not find now, and that is not installed, must not fail the build.
     let serves = plan.verdict == Verdict::Pass && opened.resolution.loads();
     let kinds = &target.tables.dead_weight;
     let is_library = |item: &PlanItem| kinds.find_kind(item.kind).is_some_and(|kind| kind.is_library);
@@ -122,13 +121,13 @@ fn preloads(target: &ImageFacts) -> Result<String, RemedyError> {
 }
 
 fn libc(target: &ImageFacts) -> Result<String, RemedyError> {
-    // Any object would do to preload the names into; the C library is one that every glibc image has.
+    // Any object can carry the preloads; every glibc image has the C library.
     let opened = target.contexts.as_is.open_plain(b"libc.so.6");
     let found = crate::facts::opened_object(&opened).map(|object| &*object.path);
     quote::require_plain("the path of the C library", found.unwrap_or(b"/lib/libc.so.6"))
 }
 
-/// The `LD_LIBRARY_PATH` that the container's command sets, where it is known and not the image's.
+/// The `LD_LIBRARY_PATH` of the container's command, if it is known and differs from the image's.
 fn path_of_command(target: &ImageFacts) -> Result<Option<String>, RemedyError> {
     let context = &target.contexts.as_is;
     let entry = &context.entry;
@@ -137,7 +136,7 @@ fn path_of_command(target: &ImageFacts) -> Result<Option<String>, RemedyError> {
     if value == before || entry.unknown.contains_key(LIBRARY_PATH) {
         return Ok(None);
     }
-    // The loader takes an empty one for none (glibc elf/rtld.c, `process_envvars`).
+    // The loader treats an empty value as unset (glibc elf/rtld.c, `process_envvars`).
     let value = value.cloned().unwrap_or_default();
     let value = match &entry.working_dir {
         Some(folder) => absolute_elements(&value, folder),
@@ -147,8 +146,8 @@ fn path_of_command(target: &ImageFacts) -> Result<Option<String>, RemedyError> {
     Ok(Some(value))
 }
 
-/// An LD_LIBRARY_PATH whose relative elements are those below `folder`, where the container's command goes before it starts
-/// its program: the check of a build runs elsewhere.
+/// An `LD_LIBRARY_PATH` with its relative elements below `folder`, the directory of the container's command. The check
+/// of a build runs in another directory.
 fn absolute_elements(value: &str, folder: &str) -> String {
     let absolute = |element: &str| match element {
         "" => folder.to_owned(),

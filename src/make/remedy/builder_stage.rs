@@ -1,4 +1,4 @@
-//! The image in which a program is compiled against CUPTI: it has the headers and the library.
+//! The image that compiles a program against CUPTI: it has the headers and the library.
 
 use serde::Serialize;
 
@@ -12,23 +12,23 @@ use crate::facts::ImageFacts;
 use crate::facts::software::cuda_runtime::CudaVersion;
 use image_linkage::escape;
 
-/// The image in which something is compiled.
+/// The image of the compiling stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct BuilderStage {
-    /// Its name, as `FROM` takes it.
+    /// Its name for `FROM`.
     pub from: String,
-    /// Where its `cupti.h` lies; one of several where it was not read.
+    /// The path of its `cupti.h`, or the candidates if the image was not read.
     pub headers: Vec<String>,
     pub loader: String,
     pub soname: String,
-    /// Whether packages of Debian's kind can be installed in it.
+    /// Whether it can install Debian packages.
     #[serde(skip)]
     pub has_apt: bool,
 }
 
-/// The image to copy from, where it has headers and a libcupti that is found; else NVIDIA's devel image.
+/// The image to copy from, if it has headers and a loadable libcupti; otherwise NVIDIA's devel image.
 ///
-/// Errors: [`RemedyError::NoBuilder`], where neither is known.
+/// Errors: [`RemedyError::NoBuilder`] if neither is known.
 pub(crate) fn choose_builder_stage(
     target: &ImageFacts,
     source: Option<CopySource<'_>>,
@@ -38,7 +38,7 @@ pub(crate) fn choose_builder_stage(
         image: target.image.reference.clone(),
         why,
     };
-    // First: no builder helps an image that cannot load what is built.
+    // First: no builder helps an image that cannot load the built object.
     let own = require_glibc_linker(target)?;
     if let Some(CopySource { name, facts }) = source {
         let (header, _) = facts
@@ -46,7 +46,7 @@ pub(crate) fn choose_builder_stage(
             .first()
             .ok_or_else(|| no_builder("the image to copy from has no CUPTI headers"))?;
         let plain = &facts.plain.as_is;
-        // The stage asks its own loader for the soname, and a build that fails there is better not begun.
+        // The stage asks its own loader for the soname, so reject a build that would fail there.
         if !plain.resolution.loads() {
             return Err(no_builder(
                 "a plain process of the image to copy from does not find its libcupti",
@@ -66,7 +66,7 @@ pub(crate) fn choose_builder_stage(
         .map(|target| target.release)
         .ok_or_else(|| no_builder("the image does not show its CUDA version; pass --cuda"))?;
     let from = devel_image_name(target, &system, release.cuda);
-    // The devel image is not read; the stage tests for either.
+    // The devel image is not read, so the stage tests for both.
     let folders = ["include", "extras/CUPTI/include"];
     Ok(BuilderStage {
         from: from.ok_or_else(|| no_builder("no matching devel image of NVIDIA is known; pass one with --from"))?,

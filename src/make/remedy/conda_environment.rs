@@ -1,4 +1,4 @@
-//! The environment of conda that a package is installed into, and the CUDA that its packages are for.
+//! The conda environment to install into, and the CUDA version of its packages.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::make::quote;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
-/// An environment of conda, and the program that installs into it.
+/// A conda environment, and the program that installs into it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CondaEnvironment {
     #[serde(serialize_with = "quote::serialize_path")]
@@ -19,10 +19,10 @@ pub(crate) struct CondaEnvironment {
     pub prefix: RootPath,
 }
 
-/// The programs that take conda's arguments.
+/// The programs that accept conda's arguments.
 const PROGRAMS: [&str; 3] = ["conda", "mamba", "micromamba"];
 
-/// The prefixes of the installers when root runs them, and those that images of conda use.
+/// The default prefixes of the installers for root, and those of conda's images.
 const HOMES: [&str; 5] = [
     "opt/conda",
     "opt/miniconda3",
@@ -31,7 +31,7 @@ const HOMES: [&str; 5] = [
     "usr/local",
 ];
 
-/// The environment of the program that asks for CUPTI, or else the one that conda itself is in.
+/// The environment of the program that requests CUPTI, otherwise conda's own.
 pub(super) fn find_conda_environment(facts: &ImageFacts) -> Option<CondaEnvironment> {
     let rootfs = &facts.contexts.as_is.rootfs;
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
@@ -41,7 +41,7 @@ pub(super) fn find_conda_environment(facts: &ImageFacts) -> Option<CondaEnvironm
         Some((programs.find(is_there)?, home))
     });
     let asks = environment_that_asks(facts);
-    // micromamba is one file, which lies outside of its environments.
+    // micromamba is a single file outside its environments.
     let outside = || PROGRAMS.iter().find_map(|name| find_on_path(facts, name));
     let (program, home) = home.unzip();
     Some(CondaEnvironment {
@@ -50,14 +50,15 @@ pub(super) fn find_conda_environment(facts: &ImageFacts) -> Option<CondaEnvironm
     })
 }
 
-/// The CUDA of the environment of the program that asks for CUPTI, by the package that holds all others to it.
+/// The CUDA version of the environment whose program requests CUPTI, from the package that pins all others.
 pub(super) fn conda_cuda(facts: &ImageFacts) -> Option<(CudaVersion, String)> {
     let package = &facts.tables.packages.toolkit.runtime.conda;
     let prefix = environment_that_asks(facts)?;
     let rootfs = &facts.contexts.as_is.rootfs;
     let records = rootfs.lookup(&prefix.join(b"conda-meta").absolute()).ok()?;
     rootfs.children(records.node).find_map(|(name, _)| {
-        // In `cuda-version-12.6-h7480c83_3.json` the last two hyphens part, as the name has one of its own.
+        // In `cuda-version-12.6-h7480c83_3.json` the last two hyphens are separators; the name contains a hyphen
+        // itself.
         let mut parts = std::str::from_utf8(name).ok()?.rsplitn(3, '-').skip(1);
         let version = parts.next()?;
         let cuda = parse_cuda_version(version).filter(|_| parts.next() == Some(package))?;
@@ -73,7 +74,7 @@ fn environment_that_asks(facts: &ImageFacts) -> Option<RootPath> {
     folders.find(|folder| has_packages(rootfs, folder))
 }
 
-/// Whether a folder is an environment: conda lists its packages in it.
+/// Whether a folder is an environment: conda records its packages there.
 fn has_packages(rootfs: &Rootfs, folder: &RootPath) -> bool {
     rootfs.lookup(&folder.join(b"conda-meta").absolute()).is_ok()
 }

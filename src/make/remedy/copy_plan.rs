@@ -1,7 +1,7 @@
-//! What of CUPTI is brought from a source into an image: the real files, the links by soname, what they need beside
-//! them, and the search path that leads to them.
+//! The CUPTI files that a source supplies: the real files, the links by soname, their dependencies, and the search
+//! path.
 //!
-//! Nothing is written here; a Dockerfile and a layer are made of the same list.
+//! This module only plans; a Dockerfile and a layer are both made from the same list.
 
 use std::collections::BTreeMap;
 
@@ -26,30 +26,30 @@ use image_linkage::path::RootPath;
 pub(crate) struct CopyPlan {
     #[serde(skip)]
     pub soname: ByteString,
-    /// The release of libcupti, where it is known.
+    /// The release of libcupti, if known.
     pub release: Option<String>,
-    /// The files; libcupti comes first.
+    /// The files; libcupti is the first.
     pub files: Vec<CopiedFile>,
-    /// The links, all in the folder that the search path leads to.
+    /// The links, all in the folder on the search path.
     pub links: Vec<CreatedLink>,
-    /// The search path that leads to them.
+    /// The search path that leads to the files.
     pub search: InstallFolder,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CopiedFile {
-    /// The file in the source, without links.
+    /// The file in the source, with links resolved.
     #[serde(serialize_with = "quote::serialize_path")]
     pub from: RootPath,
-    /// Its place in the image.
+    /// Its path in the image.
     #[serde(serialize_with = "quote::serialize_path")]
     pub to: RootPath,
-    /// The name by which the loader is asked for it.
+    /// The name that programs request from the loader.
     #[serde(serialize_with = "quote::serialize_escaped")]
     pub name: ByteString,
     pub mode: u16,
     pub bytes: u64,
-    /// The SHA-256 in hexadecimal, of files of a CUPTI release.
+    /// The hexadecimal SHA-256 of a file of a CUPTI release.
     pub sha256: Option<String>,
     pub because: LibraryReasons,
 }
@@ -58,15 +58,15 @@ pub(crate) struct CopiedFile {
 pub(crate) struct CreatedLink {
     #[serde(serialize_with = "quote::serialize_path")]
     pub at: RootPath,
-    /// What it leads to: a name in the same folder, or a path.
+    /// The target: a name in the same folder, or a path.
     #[serde(serialize_with = "quote::serialize_link_target")]
     pub to: ByteString,
     pub because: String,
 }
 
-/// What the image is to be given of the CUPTI in `source`, so that it serves `phase`.
+/// The CUPTI files of `source` that the image needs for `phase`.
 ///
-/// Errors: A [`RemedyError`]: the image cannot load CUPTI at all, or the source does not have what it needs.
+/// Errors: A [`RemedyError`] if the image cannot load CUPTI at all, or the source lacks a needed file.
 pub(crate) fn plan_copy(
     source: &ImageFacts,
     phase: &Phase,
@@ -95,12 +95,12 @@ pub(crate) fn plan_copy(
         let from = place(source, copy, need)?;
         files.push(file(source, from, &search.folder, need.because.clone()));
     }
-    // Behind libcupti, which is known by being the first.
+    // Appended, because libcupti must stay the first.
     files.extend(dependencies(source, target, &files, &search.folder));
     for file in &mut files {
         fits_glibc(source, target, linker, file)?;
         if means == CacheUpdate::Build && search.by == FolderDiscovery::Default {
-            // No program there makes links: each file goes by the name that is asked for.
+            // The image has no program that creates links, so each file gets its requested name.
             file.to = search.folder.join(&file.name);
         }
     }
@@ -114,7 +114,7 @@ pub(crate) fn plan_copy(
     })
 }
 
-/// Whether a libcupti has an API. One whose symbols could not be read is taken to have it.
+/// Whether a libcupti has an API. Assumed if its symbols could not be read.
 fn shows(elf: Option<&ElfFacts>, api: &CuptiApi) -> bool {
     let symbols = elf.map(|elf| elf.symbols.as_slice()).unwrap_or_default();
     let exported = |role| role == SymbolRole::Export;
@@ -122,20 +122,20 @@ fn shows(elf: Option<&ElfFacts>, api: &CuptiApi) -> bool {
     api.exports.is_none() || exports.peek().is_none() || exports.any(|symbol| api.is_shown_by(&symbol.name))
 }
 
-/// Where a library lies in the source: beside the libcupti that was chosen, links followed.
+/// The path of a library in the source: beside the chosen libcupti, with links resolved.
 fn place(source: &ImageFacts, copy: &CuptiCopy, need: &RequiredLibrary) -> Result<RootPath, RemedyError> {
     if need.stem == source.library.stem {
         return Ok(copy.real_path.clone());
     }
     let rootfs = &source.contexts.as_is.rootfs;
-    // Libraries of one release belong together: one of another folder may be of another release.
+    // Libraries of one release belong together; another folder may contain another release.
     let folder = copy.real_path.parent();
     let found = rootfs.lookup(&folder.absolute()).ok();
     let names = found.iter().flat_map(|found| rootfs.children(found.node));
     let mut places = names
         .filter(|(name, _)| name.starts_with(need.stem.as_bytes()))
         .filter_map(|(name, _)| Some(rootfs.lookup(&folder.join(name).absolute()).ok()?.path))
-        // A name may begin alike and be a static archive or a link to nothing.
+        // A matching name may be a static archive or a dangling link.
         .filter(|path| elf_at(source, path).is_some());
     places.next().ok_or_else(|| RemedyError::NoCompanion {
         from: source.image.reference.clone(),
@@ -145,7 +145,7 @@ fn place(source: &ImageFacts, copy: &CuptiCopy, need: &RequiredLibrary) -> Resul
 }
 
 impl CopiedFile {
-    /// A file of whose content nothing is known, which keeps its name in `folder`.
+    /// A file with unknown content, which keeps its name in `folder`.
     pub(crate) fn unread(from: RootPath, folder: &RootPath, because: LibraryReasons) -> Self {
         Self {
             to: folder.join(from.name()),
@@ -167,7 +167,7 @@ fn file(source: &ImageFacts, from: RootPath, folder: &RootPath, because: Library
     let soname = facts.elf.as_ref().and_then(|elf| elf.soname.clone());
     CopiedFile {
         name: soname.unwrap_or(unread.name),
-        // Readable for everybody and written by its owner alone, whatever the source had: no set-user-ID comes along.
+        // Readable by all and writable by the owner, whatever the source has. This drops set-user-ID.
         mode: facts.mode & 0o755 | 0o444,
         bytes: facts.bytes,
         sha256: facts.sha256.as_deref().map(str::to_owned),
@@ -175,20 +175,19 @@ fn file(source: &ImageFacts, from: RootPath, folder: &RootPath, because: Library
     }
 }
 
-/// What the files need, the image does not have, and the source has: `libgcc_s` is what small images lack.
+/// Dependencies that the image lacks and the source has. Small images lack `libgcc_s`.
 fn dependencies(source: &ImageFacts, target: &ImageFacts, files: &[CopiedFile], folder: &RootPath) -> Vec<CopiedFile> {
     let mut found: BTreeMap<ByteString, CopiedFile> = BTreeMap::new();
     let mut pending: Vec<CopiedFile> = files.to_vec();
     while let Some(file_) = pending.pop() {
         let needed = elf_at(source, &file_.from).map(|elf| elf.needed.as_slice());
         for name in needed.unwrap_or_default() {
-            // A second library of one soname could be found before that of the image, by programs
-            // that never asked for CUPTI.
+            // A second library of the same soname could shadow the image's own for programs that do not use CUPTI.
             if found.contains_key(name) || has_library(target, name) {
                 continue;
             }
             let there = source.contexts.as_is.open_plain(name);
-            // What the source does not have either is left to the check at the end, which names it.
+            // The check at the end of the build reports a dependency that the source lacks too.
             let Some(object) = opened_object(&there).filter(|_| there.loads()) else {
                 continue;
             };
@@ -204,25 +203,25 @@ fn dependencies(source: &ImageFacts, target: &ImageFacts, files: &[CopiedFile], 
 pub(super) fn has_library(target: &ImageFacts, name: &[u8]) -> bool {
     let opened = target.contexts.as_is.open_plain(name);
     opened.loads()
-        // libcuda.so.1 belongs to the driver: the container runtime mounts it, and no image holds it.
+        // libcuda.so.1 belongs to the driver: the container runtime mounts it, and no image contains it.
         || unresolved_objects(&opened)
             .all(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime)
 }
 
-/// Whether the C library of the image has the versions that a file needs of it.
+/// Checks that the image's C library has the versions that a file needs.
 fn fits_glibc(
     source: &ImageFacts,
     target: &ImageFacts,
     linker: &DynamicLoader,
     file: &CopiedFile,
 ) -> Result<(), RemedyError> {
-    // An unknown version is not held against the image.
+    // An unknown version is accepted.
     let Libc::Glibc(Some(has)) = linker.libc else {
         return Ok(());
     };
     let needs = elf_at(source, &file.from).map(|elf| elf.verneed.as_slice());
     let versions = needs.unwrap_or_default().iter().flat_map(|need| &need.versions);
-    // Versions of other libraries, such as GLIBCXX_3.4.21, are no GLIBC_ and count for nothing here.
+    // Versions of other libraries, such as GLIBCXX_3.4.21, do not start with GLIBC_ and are ignored.
     let highest = versions
         .filter_map(|version| Some((glibc_version(&version.name)?, version)))
         .max_by_key(|(version, _)| *version);
@@ -237,10 +236,10 @@ fn fits_glibc(
     }
 }
 
-/// The links by soname, and the one by the bare name where a program of the image opens that.
+/// The links by soname, and one by the bare name if a program of the image opens that name.
 fn links(files: &[CopiedFile], soname: &ByteString, target: &ImageFacts, search: &InstallFolder) -> Vec<CreatedLink> {
     let folder = &search.folder;
-    // ldconfig makes such links too, but only when it is run, and not in an image without it.
+    // ldconfig creates such links too, but only if it is run, and some images lack it.
     let named = files.iter().filter(|file| *file.name != *file.to.name());
     let mut links: Vec<CreatedLink> = named
         .map(|file| CreatedLink {

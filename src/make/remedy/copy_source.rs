@@ -1,4 +1,4 @@
-//! The image that the user would have CUPTI copied from, and its copy that fits best.
+//! The image that the user wants to copy CUPTI from, and its best matching copy.
 
 use super::RemedyError;
 use super::target::elf_at;
@@ -10,12 +10,12 @@ use image_linkage::loader::DynamicLoader;
 
 #[derive(Clone, Copy)]
 pub(crate) struct CopySource<'a> {
-    /// Its name, as `FROM` takes it.
+    /// Its name for `FROM`.
     pub name: &'a str,
     pub facts: &'a ImageFacts,
 }
 
-/// The copy of the source that fits best: of the wanted soname and version, one that is a file of a known release.
+/// The best copy of the source: it has the wanted soname and version, and preferably comes from a known release.
 pub(super) fn choose_source_copy<'s>(
     source: &'s ImageFacts,
     target: &ImageFacts,
@@ -23,7 +23,7 @@ pub(super) fn choose_source_copy<'s>(
 ) -> Result<&'s CuptiCopy, RemedyError> {
     let wanted = find_wanted_cupti(target);
     let from = || source.image.reference.clone();
-    // Without a soname the loader would not take it for another of that name; with problems it may be cut off.
+    // Without a soname the loader cannot match it by name; a damaged copy may be truncated.
     let whole = |copy: &&CuptiCopy| copy.problems.is_empty() && copy.soname.is_some();
     let copies: Vec<&CuptiCopy> = source.own_copies().filter(whole).collect();
     if copies.is_empty() {
@@ -46,8 +46,8 @@ pub(super) fn choose_source_copy<'s>(
     let is_of_cuda = |copy: &CuptiCopy| meant.as_ref().is_none_or(|it| copy.cuda() == Some(it.release.cuda));
     let fitting = copies.iter().filter(of_machine).filter(of_soname);
     let best = fitting.min_by_key(|copy| {
-        // Releases of one soname stand in for each other. Then one that others of its folder belong to, then the place
-        // where most look first.
+        // Releases of one soname are interchangeable. Then prefer a known release, then a copy that a plain process
+        // finds.
         (
             !is_of_cuda(copy),
             copy.version.is_none(),
@@ -75,7 +75,7 @@ fn has(copies: &[&CuptiCopy]) -> String {
             copy.machine.as_deref().unwrap_or("no processor")
         )
     };
-    // One release may lie in several places.
+    // A release may be present at several paths.
     let mut words: Vec<String> = copies.iter().map(one).collect();
     words.sort();
     words.dedup();

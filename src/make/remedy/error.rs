@@ -1,26 +1,26 @@
-//! Why a remedy is refused.
+//! Why a remedy is impossible.
 
 use std::borrow::Cow;
 
-/// Why an image cannot be helped, or not in the way that was asked for.
+/// Why an image cannot be fixed, or not in the requested way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RemedyError {
-    /// The C library is not the one that NVIDIA's libraries are made for.
+    /// The C library is not glibc, which NVIDIA's libraries need.
     #[error("{image} is built on musl, and NVIDIA's libraries need glibc: choose a base image with glibc")]
     Musl { image: String },
-    /// There is no loader that could load anything.
+    /// The image has no dynamic loader.
     #[error("{image} has no dynamic loader for {platform}: nothing can be loaded in it")]
     NoLoader { image: String, platform: String },
-    /// Nothing in the image asks for CUPTI, and the phase needs none.
+    /// Nothing in the image requests CUPTI, and the phase does not need it.
     #[error("{phase} needs no CUPTI in {image}: nothing in it asks for libcupti")]
     NothingNeeded { image: String, phase: String },
     #[error("{from} contains no libcupti to copy{but}")]
     NoCopy {
         from: String,
-        /// What it holds instead, with a comma before it; empty for nothing.
+        /// Its content instead, with a leading comma; empty if there is none.
         but: &'static str,
     },
-    /// The source holds libcupti, but none that the image can use.
+    /// The source has libcupti, but no copy fits the image.
     #[error("no libcupti in {from} fits {image}, which needs {wants}: {has}")]
     NoMatch {
         from: String,
@@ -40,7 +40,7 @@ pub(crate) enum RemedyError {
     OldGlibc {
         image: String,
         file: String,
-        /// What the file needs, such as `GLIBC_2.25`.
+        /// The version that the file needs, such as `GLIBC_2.25`.
         needs: String,
         /// The version of the image.
         has: String,
@@ -48,32 +48,32 @@ pub(crate) enum RemedyError {
     #[error("CUPTI cannot be added to {image}{}: {}", by(via.as_deref()), each_once(whys))]
     NoWay {
         image: String,
-        /// The way that was asked for, as the command line names it; `None` for any.
+        /// The requested method, as the command line names it; `None` for any.
         via: Option<String>,
         whys: Vec<MethodObstacle>,
     },
-    /// Something that works would no longer work.
+    /// The change would break something that works.
     #[error("no Dockerfile is written for {image}: {why}")]
     BreaksImage { image: String, why: String },
-    /// A name that a Dockerfile cannot hold.
+    /// A Dockerfile cannot contain this name.
     #[error("{what} cannot be written into a Dockerfile: {name}")]
     Name {
-        /// What it is the name of.
+        /// The kind of name.
         what: String,
         name: String,
     },
-    /// There is no stage that could compile.
+    /// No stage can compile.
     #[error("no builder stage can be written for {image}: {why}")]
     NoBuilder { image: String, why: &'static str },
 }
 
-/// Why one way of getting CUPTI cannot be gone.
+/// Why one method cannot install CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MethodObstacle {
-    /// There is no list of files to copy.
+    /// The copy cannot be planned.
     #[error(transparent)]
     NoCopy(#[from] RemedyError),
-    /// What the image or its distribution lacks, in one sentence.
+    /// The thing that the image or its distribution lacks, in one sentence.
     #[error("{0}")]
     Lacking(Cow<'static, str>),
 }
@@ -94,7 +94,8 @@ fn by(via: Option<&str>) -> String {
     via.map_or_else(String::new, |via| format!(" with {via}"))
 }
 
-/// The obstacles in one line. Several ways may fail for one reason, such as that there is no shell.
+/// The obstacles in one line, without duplicates: several methods may fail for the same reason, such as a missing
+/// shell.
 fn each_once(whys: &[MethodObstacle]) -> String {
     let mut said: Vec<String> = Vec::new();
     for why in whys.iter().map(ToString::to_string) {

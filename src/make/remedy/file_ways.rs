@@ -1,4 +1,4 @@
-//! The ways that need no package: files that are in the image, or are copied out of another.
+//! The methods without a package: files in the image, or copied from another image.
 
 use super::MethodObstacle;
 use super::copy_plan::{CopiedFile, CopyPlan, CreatedLink, plan_copy};
@@ -20,10 +20,10 @@ pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     Ok(InstallMethod::Place(found))
 }
 
-/// What of CUPTI is in the image and only has to be found: the files as they lie there, and the folder that leads to them,
-/// theirs or one with links to them.
+/// The CUPTI in the image that only needs a search path: the files at their paths, and the folder that leads to them.
+/// The folder is their own or one with links to them.
 ///
-/// Errors: Why it does not serve.
+/// Errors: Why this does not work.
 pub(crate) fn find_in_place(
     target: &ImageFacts,
     phase: &Phase,
@@ -32,10 +32,10 @@ pub(crate) fn find_in_place(
     if target.own_copies().next().is_none() {
         return Err("the image contains no libcupti".into());
     }
-    // The image is asked as its own source: where its copy would be refused, it does not serve in place either.
+    // Use the image as its own source: if a copy would be refused, it does not work in place either.
     let mut copy_plan = plan_copy(target, phase, target, means)?;
     let cupti = copy_plan.files.first().map(|file| &file.from);
-    // That the files are there says nothing of what they need in turn, and a search path does not bring it.
+    // The files may have missing dependencies, which a search path does not add.
     let copy = target.own_copies().find(|copy| Some(&copy.real_path) == cupti);
     if let Some(copy) = copy.filter(|copy| !copy.by_path.as_is.loads()) {
         let failure = crate::facts::unresolved_objects(&copy.by_path.as_is).next();
@@ -46,7 +46,7 @@ pub(crate) fn find_in_place(
     Ok(copy_plan)
 }
 
-/// The same for files in a folder that `ldconfig` reads: it only has to be run.
+/// The same for files in a folder that `ldconfig` reads: it only needs to run.
 pub(super) fn refresh(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let target = question.request.target;
     let mut found = find_in_place(target, question.request.phase, CacheUpdate::Build)?;
@@ -60,7 +60,7 @@ pub(super) fn refresh(question: &InstallContext<'_>) -> Result<InstallMethod, Me
     Ok(InstallMethod::Place(found))
 }
 
-/// Puts the files' own folder on the search path, or links to them where it cannot be named or lacks a name.
+/// Puts the files' own folder on the search path. Uses links if the folder cannot be configured or lacks a name.
 fn lead_to_files(target: &ImageFacts, copy_plan: &mut CopyPlan) {
     let because = "the image contains it, but no search path leads to it";
     let is_named = copy_plan.search.by != FolderDiscovery::Default;
@@ -84,7 +84,7 @@ fn lead_to_files(target: &ImageFacts, copy_plan: &mut CopyPlan) {
     copy_plan.links = copy_plan.files.iter().map(link).chain(bare).collect();
 }
 
-/// Whether the image has each of the files that would be copied, by their hashes.
+/// Whether the image already has each file that would be copied, compared by hash.
 pub(super) fn has_files_of_source(question: &InstallContext<'_>) -> bool {
     let source = question.request.source.map(|source| source.facts);
     source.is_some_and(|source| {
@@ -97,7 +97,7 @@ pub(super) fn has_files_of_source(question: &InstallContext<'_>) -> bool {
     })
 }
 
-/// Whether the image has each of the files that would be brought from `source`, by their hashes.
+/// Whether the image already has each file that `source` would supply, compared by hash.
 pub(crate) fn has_files_of(target: &ImageFacts, phase: &Phase, source: &ImageFacts, means: CacheUpdate) -> bool {
     let hashes = |source| -> Option<Vec<_>> {
         let files = plan_copy(source, phase, target, means).ok()?.files.into_iter();
@@ -107,7 +107,7 @@ pub(crate) fn has_files_of(target: &ImageFacts, phase: &Phase, source: &ImageFac
     theirs.is_some() && theirs == hashes(target)
 }
 
-/// Whether other libraries lie beside what is needed.
+/// Whether the folder also contains other libraries.
 fn is_shared(target: &ImageFacts, copy_plan: &CopyPlan) -> bool {
     let rootfs = &target.contexts.as_is.rootfs;
     let folders: Vec<RootPath> = copy_plan.files.iter().map(|file| file.from.parent()).collect();
@@ -126,7 +126,7 @@ fn is_shared(target: &ImageFacts, copy_plan: &CopyPlan) -> bool {
         .flat_map(|found| rootfs.children(found.node))
         .map(|(name, _)| name);
     let is_library = |name: &[u8]| contains_bytes(name, b".so");
-    // Files in several folders are led to as those in a shared one are: by links.
+    // Files in several folders need links, like files in a shared folder.
     folders.iter().any(|folder| folder != first) || names.any(|name| is_library(name) && !of_cupti(name))
 }
 
@@ -140,7 +140,7 @@ pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, Metho
         CacheUpdate::Build,
     )?;
     if !question.system.shell {
-        // Nothing makes links, and the files have the names that are asked for.
+        // Nothing creates links here, and the files have their requested names.
         copy_plan.links.clear();
         require_no_links(question.request.target, &question.system, &copy_plan)?;
     }
@@ -158,8 +158,8 @@ pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, Metho
     })
 }
 
-/// Refuses to copy over a link: COPY writes into the file that it leads to (seen with both builders), and without the
-/// programs for it nothing can take it away first.
+/// Rejects a copy over a link: COPY writes through the link (observed with both builders), and without a shell nothing
+/// can remove it first.
 fn require_no_links(target: &ImageFacts, system: &ImageSystem, copy_plan: &CopyPlan) -> Result<(), MethodObstacle> {
     let rootfs = &target.contexts.as_is.rootfs;
     let is_link = |path: &&RootPath| {
@@ -177,12 +177,11 @@ fn require_no_links(target: &ImageFacts, system: &ImageSystem, copy_plan: &CopyP
     }
 }
 
-/// The name of NVIDIA's devel image that belongs to an image; `None` where its distribution or the whole version of
-/// its CUDA is not known.
+/// The name of NVIDIA's devel image for an image; `None` if its distribution or its exact CUDA version is unknown.
 pub(super) fn devel_image_name(target: &ImageFacts, system: &ImageSystem, cuda: CudaVersion) -> Option<String> {
     let known = target.tables.packages.nvidia_repository(&system.id, &system.version)?;
     let exact = target.image.config.env("CUDA_VERSION")?;
-    // The value comes from the image and becomes part of a name behind FROM.
+    // The value comes from the image and becomes part of a FROM name.
     let is_number = exact.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let suffix = known
         .devel
@@ -203,7 +202,7 @@ pub(super) fn devel(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     Ok(unread_copy(question, from, release, &folder))
 }
 
-/// The files of a release, copied from where nobody has looked: `folder` of `from`.
+/// The files of a release, copied from `folder` of `from`, an image that was not read.
 pub(super) fn unread_copy(
     question: &InstallContext<'_>,
     from: String,
@@ -211,7 +210,7 @@ pub(super) fn unread_copy(
     folder: &RootPath,
 ) -> InstallMethod {
     let search = choose_install_folder(question.request.target, question.linker, CacheUpdate::Build);
-    // By their sonames: `COPY` follows the links, so that each is a file of that name.
+    // By soname: `COPY` follows links, so each becomes a file of that name.
     let file = |need: RequiredLibrary| {
         let library = question.request.target.library;
         let name = library.loaded_name(need.stem, &release.soname).as_bytes();

@@ -1,4 +1,4 @@
-//! What an audit says of the image that a recipe makes, before it is made.
+//! The predicted audit of the image that a recipe makes.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::judge::audit::judge_image;
 use crate::knowledge::file_interest::LIBRARY_PATH;
 use crate::make::still_works::check_still_works;
 
-/// The verdict on the image as the recipe leaves it, for its phase, and the bytes of the files that its build writes.
+/// The predicted verdict for the phase, and the size of the files that the build writes.
 ///
-/// Errors: What stands in the way of a file, or what loads in the image and would no longer load.
+/// Errors: An obstacle to a file, or an object that would no longer load.
 pub(super) fn foretell_audit(
     question: &InstallContext<'_>,
     recipe: &PhaseRecipe,
@@ -34,7 +34,7 @@ pub(super) fn foretell_audit(
         oddities: target.oddities.clone(),
         removals: target.removals.clone(),
         unread: target.unread.clone(),
-        // What could not be read of the image stays unread.
+        // Unread parts of the image stay unread.
         gaps: target.gaps.clone(),
     };
     let facts = gather_from_rootfs(image, layers, knowledge, conditions);

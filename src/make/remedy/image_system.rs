@@ -1,4 +1,4 @@
-//! The system in an image, as far as installing goes: distribution, package managers, repositories, Python.
+//! The system in an image, as far as it affects installation: distribution, package managers, repositories, Python.
 
 use std::collections::BTreeMap;
 
@@ -17,30 +17,30 @@ use image_linkage::rootfs::Rootfs;
     reason = "each is something that a system has or has not"
 )]
 pub(crate) struct ImageSystem {
-    /// `ID` of `/etc/os-release`; empty where there is none.
+    /// `ID` of `/etc/os-release`; empty if missing.
     pub id: String,
-    /// `VERSION_ID`; empty where there is none.
+    /// `VERSION_ID`; empty if missing.
     pub version: String,
-    /// The program that installs packages of Red Hat's kind.
+    /// The program that installs RPM packages.
     pub dnf: Option<SystemInstaller>,
     pub apt: bool,
-    /// Whether a `RUN` can do what is written here.
+    /// Whether a `RUN` can execute the generated commands.
     pub shell: bool,
-    /// What of the shell and those programs is not there, in words.
+    /// The missing shell or tools, in words.
     pub lacks: String,
-    /// The Python that a container of it starts by `python3`.
+    /// The Python that `python3` starts in a container.
     #[serde(serialize_with = "quote::serialize_optional_path")]
     pub python: Option<RootPath>,
-    /// Whether `PATH` of the image leaves out the folders of the system's programs, such as `ldconfig`.
+    /// Whether the image's `PATH` lacks the folders of system programs such as `ldconfig`.
     pub lacks_sbin: bool,
-    /// Whether there is a cache of the loader's, and what makes it anew.
+    /// Whether the image has a loader cache and ldconfig.
     pub has_cache: bool,
-    /// Whether certificates are there, by which apt trusts https.
+    /// Whether the image has CA certificates, which apt needs for https.
     pub certificates: bool,
-    /// The lists of apt's sources, by path, with what they say.
+    /// The apt source files by path, with their contents.
     #[serde(skip)]
     pub sources: BTreeMap<RootPath, String>,
-    /// Whether a repository of NVIDIA's is set up, by the name of the file that says so.
+    /// The file that configures NVIDIA's repository.
     #[serde(skip)]
     pub nvidia: Option<RootPath>,
     #[serde(skip)]
@@ -68,19 +68,19 @@ impl SystemInstaller {
     }
 }
 
-/// An environment of Python's that wheels can be installed into.
+/// A Python environment into which wheels can be installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PipTarget {
     pub site: RootPath,
-    /// The program that does it where the environment has no pip.
+    /// The path of uv, if the environment has no pip.
     pub uv: Option<RootPath>,
-    /// Its interpreter, by the path that belongs to the environment.
+    /// Its interpreter, by the path inside the environment.
     pub interpreter: RootPath,
     /// Whether the distribution forbids pip to install into it (PEP 668).
     pub is_managed: bool,
 }
 
-/// The programs that install packages of Red Hat's kind, the best first.
+/// The programs that install RPM packages, in order of preference.
 const DNF: [SystemInstaller; 3] = [SystemInstaller::Dnf, SystemInstaller::Microdnf, SystemInstaller::Yum];
 
 pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
@@ -91,7 +91,7 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
         let mut lines = release.lines().map(str::trim);
         let line = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
         line.unwrap_or_default()
-            // os-release(5): values may stand in the quotes of a shell.
+            // os-release(5): values may be in shell quotes.
             .trim_matches(['"', '\''])
             .to_owned()
     };
@@ -107,7 +107,7 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
         python: find_on_path(facts, "python3"),
         lacks_sbin: lacks_sbin(facts),
         has_cache: has_program(rootfs, "ldconfig") && rootfs.lookup(b"/etc/ld.so.cache").is_ok(),
-        // Where update-ca-certificates(8) of Debian and Ubuntu puts the bundle.
+        // The path of the bundle of update-ca-certificates(8) on Debian and Ubuntu.
         certificates: rootfs.lookup(b"/etc/ssl/certs/ca-certificates.crt").is_ok(),
         nvidia: nvidia(rootfs, &sources),
         sources,
@@ -115,9 +115,9 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     }
 }
 
-/// Whether a `RUN` would not find what lies in `/sbin`, which dpkg calls as well.
+/// Whether a `RUN` cannot find programs in `/sbin`. dpkg calls these too.
 fn lacks_sbin(facts: &ImageFacts) -> bool {
-    // Docker sets a PATH with both where the image has none.
+    // Docker's default PATH contains both.
     let path = facts.image.config.env("PATH");
     let has = |path: &str| path.split(':').any(|folder| matches!(folder, "/sbin" | "/usr/sbin"));
     path.is_some_and(|path| !has(path))
@@ -141,10 +141,10 @@ fn sources(rootfs: &Rootfs) -> BTreeMap<RootPath, String> {
     paths.into_iter().filter_map(read).collect()
 }
 
-/// The file that sets up NVIDIA's repository: it is named for CUDA, or names a repository of CUDA's.
+/// The file that configures NVIDIA's repository, found by its name or by a CUDA repository in it.
 fn nvidia(rootfs: &Rootfs, sources: &BTreeMap<RootPath, String>) -> Option<RootPath> {
-    // NVIDIA's images and its keyring package name the file for CUDA; a user's own file has any
-    // name, but that address.
+    // NVIDIA's images and its keyring package name the file after CUDA. A user's file can have any name, but contains
+    // the address.
     let names = |path: &RootPath| path.name().starts_with(b"cuda");
     let of_apt = sources
         .iter()
@@ -153,18 +153,17 @@ fn nvidia(rootfs: &Rootfs, sources: &BTreeMap<RootPath, String>) -> Option<RootP
     of_apt.map(|(path, _)| path.clone()).or_else(of_dnf)
 }
 
-/// The environment of Python's that a folder of packages belongs to; `None` where neither its pip nor a uv of the image
-/// installs into that folder.
+/// The Python environment of a package folder; `None` if neither its pip nor the image's uv installs into that folder.
 pub(crate) fn find_pip_target(facts: &ImageFacts, site: &RootPath) -> Option<PipTarget> {
     let rootfs = &facts.contexts.as_is.rootfs;
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     // …/lib/python3.11/site-packages
     let library = site.parent();
     let prefix = library.parent().parent();
-    // The most exact first: `python3` of a prefix may be another minor version than the folder is for.
+    // The most specific first: `python3` of a prefix may be another minor version than the folder's.
     let names = [library.name(), b"python3", b"python"];
     let mut programs = names.iter().map(|name| prefix.join(b"bin").join(name));
-    // The system's Python installs into another folder than the one that it was found by.
+    // The system's Python installs into another folder than this one.
     let is_system = prefix == RootPath::from("usr");
     match programs.find(|path| is_there(path)).filter(|_| !is_system) {
         Some(interpreter) => {
@@ -187,7 +186,7 @@ fn of_debian(rootfs: &Rootfs) -> Option<PipTarget> {
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     is_there(&RootPath::from("usr/lib/python3/dist-packages/pip")).then_some(())?;
     let program = RootPath::from("usr/bin/python3");
-    // The name is a link to the program, whose own name carries the minor version.
+    // `python3` is a link to the versioned program, whose name contains the minor version.
     let version = rootfs.lookup(&program.absolute()).ok()?.path;
     let library = |above: &str| RootPath::from(above).join(version.name());
     Some(PipTarget {

@@ -1,4 +1,4 @@
-//! What a recipe is asked for, and with it every way of getting CUPTI: for which image, which phase and which release.
+//! The request for a recipe, and the context that every install method needs: image, phase and release.
 
 use super::copy_source::CopySource;
 use super::image_system::{ImageSystem, read_image_system};
@@ -15,40 +15,40 @@ use crate::knowledge::{Knowledge, LibraryRelease, Phase, has_api};
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
-/// What a recipe is asked for.
+/// The request for a recipe.
 #[derive(Clone, Copy)]
 pub(crate) struct RecipeRequest<'a> {
     pub target: &'a ImageFacts,
     pub phase: &'a Phase,
-    /// What the image makes of the phase now.
+    /// The plan of the unchanged image.
     pub plan: &'a Plan,
-    /// What is known, each rule with what cures it.
+    /// The knowledge, with the cure of each rule.
     pub knowledge: &'a Knowledge,
-    /// What the processes of the image start with.
+    /// The start conditions of the image's processes.
     pub conditions: &'a GatherOptions,
-    /// The ways that are asked for, the best first; none for the cheapest of all.
+    /// The requested methods in order of preference; empty for the cheapest of all.
     pub via: &'a [MethodKind],
-    /// The version of CUDA that is asked for.
+    /// The requested CUDA version.
     pub cuda: Option<CudaVersion>,
-    /// The image to copy from, where the user names one.
+    /// The image to copy from, if the user named one.
     pub source: Option<CopySource<'a>>,
-    /// Whether what the phase has no use for goes, also where the phase does not ask for that.
+    /// Whether to remove unneeded files even if the phase does not require it.
     pub drops: bool,
 }
 
-/// What a way has to bring, and into what.
+/// The context of an install method.
 pub(crate) struct InstallContext<'a> {
     pub request: &'a RecipeRequest<'a>,
     pub linker: &'a DynamicLoader,
     pub system: ImageSystem,
-    /// The release that the image is to be given, where anything says it.
+    /// The release to install, if anything determines it.
     pub release: Option<TargetRelease>,
 }
 
 impl<'a> InstallContext<'a> {
-    /// What there is to know of the image before a way is chosen.
+    /// Reads the facts that are needed before a method is chosen.
     ///
-    /// Errors: A [`RemedyError`]: nothing can be loaded in the image.
+    /// Errors: A [`RemedyError`] if the image cannot load anything.
     pub(super) fn new(request: &'a RecipeRequest<'a>) -> Result<Self, RemedyError> {
         let linker = require_glibc_linker(request.target)?;
         Ok(Self {
@@ -59,7 +59,7 @@ impl<'a> InstallContext<'a> {
         })
     }
 
-    /// The libraries that the phase needs, of the release.
+    /// The libraries of the release that the phase needs.
     pub(super) fn needs(&self, cuda: CudaVersion) -> Vec<RequiredLibrary> {
         let ImageFacts {
             tables,
@@ -76,30 +76,30 @@ impl<'a> InstallContext<'a> {
         let nothing = "the image does not show its CUDA version; pass --cuda";
         let release = &self.release.as_ref().ok_or(nothing)?.release;
         let (major, minor) = release.cuda;
-        // Drivers of branch 565 say 12.7, which was no release: no package is of it.
+        // Drivers of branch 565 report 12.7, but that release does not exist and has no packages.
         if self.request.target.library.is_cuda && !self.request.target.tables.was_released(release.cuda) {
             return Err(format!("CUDA {major}.{minor} does not exist").into());
         }
         Ok(release)
     }
 
-    /// The processor in NVIDIA's repositories and in the folders of its toolkit.
+    /// The processor name in NVIDIA's repositories and toolkit folders.
     pub(super) fn nvidia_machine(&self) -> &'static str {
         match self.linker.arch.name {
-            // For server Arm; NVIDIA keeps "aarch64" for its Jetson boards.
+            // For server Arm; NVIDIA uses "aarch64" for its Jetson boards.
             "aarch64" => "sbsa",
             _ => "x86_64",
         }
     }
 
-    /// The folder that NVIDIA's packages put the libraries of a toolkit into.
+    /// The folder into which NVIDIA's packages put the toolkit's libraries.
     pub(super) fn toolkit_folder(&self, (major, minor): CudaVersion) -> RootPath {
         let machine = self.nvidia_machine();
         RootPath::from(format!("usr/local/cuda-{major}.{minor}/targets/{machine}-linux/lib").as_str())
     }
 
-    /// That what a package manager writes is there after the build: the classic builder drops what a `RUN` writes to
-    /// where a volume is.
+    /// Checks that the package manager's files persist after the build: the classic builder discards writes of a `RUN`
+    /// to a volume.
     pub(super) fn require_kept(&self) -> Result<(), MethodObstacle> {
         let mut written = ["usr", "etc", "var/lib"].iter();
         match written.find_map(|folder| volume_over(self.request.target, folder)) {

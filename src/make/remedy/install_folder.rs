@@ -1,4 +1,4 @@
-//! The search path that leads to what is brought.
+//! The search path that leads to the installed files.
 
 use serde::Serialize;
 
@@ -11,40 +11,40 @@ use image_linkage::loader::LdSoConf;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// The file that `ldconfig` begins with, into which a line goes where no file of its own is read.
+/// The first file that `ldconfig` reads. The line goes into it if ldconfig reads no separate file.
 pub(crate) const MAIN_CONF: &str = "etc/ld.so.conf";
 
-/// How what is brought gets onto the search path.
+/// How the installed files get onto the search path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CacheUpdate {
-    /// `ld.so.cache` is written along with the files.
+    /// `ld.so.cache` is written together with the files.
     Cache,
-    /// The image's own programs do it, as far as it has them.
+    /// The image's own programs update it, as far as it has them.
     Build,
 }
 
-/// The search path that leads to what is brought.
+/// The search path that leads to the installed files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct InstallFolder {
     #[serde(serialize_with = "quote::serialize_path")]
     pub folder: RootPath,
-    /// How the loader comes to look there.
+    /// Why the loader searches the folder.
     #[serde(skip)]
     pub by: FolderDiscovery,
     pub because: String,
 }
 
-/// How the loader comes to look in a folder.
+/// Why the loader searches a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FolderDiscovery {
-    /// This file names it, and `ldconfig` puts its libraries into the cache.
+    /// This file names it, and `ldconfig` adds its libraries to the cache.
     Conf(RootPath),
     /// It is compiled into the loader.
     Default,
 }
 
-/// The folder for the files: one of its own that `ldconfig` knows, or a default one where nothing would run it or keep
-/// its cache as it is.
+/// The folder for the files: a separate one configured for `ldconfig`, or a default one if the build cannot run
+/// ldconfig or keep its cache.
 pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader, means: CacheUpdate) -> InstallFolder {
     let rootfs = &target.contexts.as_is.rootfs;
     let builds = means == CacheUpdate::Build;
@@ -53,7 +53,7 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
         by: FolderDiscovery::Default,
         because: format!("{because}; the loader searches here by default"),
     };
-    // RUN takes a shell, and without ldconfig no cache would ever name the folder.
+    // RUN needs a shell, and without ldconfig the cache would never list the folder.
     let lacks = missing_tools(rootfs);
     if builds && !(has_program(rootfs, "ldconfig") && lacks.is_empty()) {
         return match &*lacks {
@@ -61,7 +61,7 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
             lacks => default(&format!("the image has {lacks}, so a build cannot run ldconfig")),
         };
     }
-    // What a RUN writes into a volume is gone behind it (Dockerfile reference, "Notes about specifying volumes").
+    // Writes of a RUN to a volume are lost (Dockerfile reference, "Notes about specifying volumes").
     if builds && volume_over(target, "etc/ld.so.cache").is_some() {
         return default("/etc is a volume of the image, and a build may lose files there");
     }
@@ -87,7 +87,7 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
             && reads.includes(&RootPath::from(*file))
             && is_in_folder(rootfs, file)
     };
-    // ldconfig reads ld.so.conf alone; the folder counts where that includes it, as Debian's and Red Hat's do.
+    // ldconfig only reads ld.so.conf. The folder counts if that includes it, as on Debian and Red Hat.
     let file = places
         .confs
         .iter()
@@ -106,23 +106,23 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
     }
 }
 
-/// Whether `ldconfig` reads the folder, as the image's configuration names it.
+/// Whether `ldconfig` reads the folder according to the image's configuration.
 pub(crate) fn reads_folder(rootfs: &Rootfs, folder: &RootPath) -> bool {
     let folder = folder.absolute();
     let mut known = LdSoConf::read(rootfs).directories.into_iter();
     known.any(|known| *known == *folder)
 }
 
-/// Whether a build can make the folder: nothing in its place, or in that of one above, is something else.
+/// Whether a build can create the folder: no non-directory exists at its path or a parent path.
 fn may_become_folder(rootfs: &Rootfs, folder: &str) -> bool {
     let place = RootPath::from(folder);
     let mut places = std::iter::once(place.clone()).chain(place.folders());
-    // A link to nothing is there, too, and no folder.
+    // A dangling link also exists and is not a directory.
     let there = places.find(|place| rootfs.lookup_link(&place.absolute()).is_ok());
     there.is_none_or(|place| is_directory(rootfs, &place))
 }
 
-/// Whether a copy of the library lies in the folder that no search path leads to: who put it there opens it by its path.
+/// Whether the folder contains a copy of the library and is on no search path. Its owner opens that copy by path.
 fn holds_own_copy(target: &ImageFacts, reads: &LdSoConf, folder: &str) -> bool {
     let (rootfs, path) = (&target.contexts.as_is.rootfs, RootPath::from(folder).absolute());
     let found = rootfs.lookup(&path).ok();
@@ -132,7 +132,7 @@ fn holds_own_copy(target: &ImageFacts, reads: &LdSoConf, folder: &str) -> bool {
         && files.any(|(name, id)| target.library.is_name(name) && is_copy(id))
 }
 
-/// Whether a file can be written at a path: its folder is there, and no folder in its own place.
+/// Whether a file can be written at a path: its folder exists, and no folder has its path.
 fn is_in_folder(rootfs: &Rootfs, file: &str) -> bool {
     let file = RootPath::from(file);
     is_directory(rootfs, &file.parent()) && !is_directory(rootfs, &file)
@@ -143,7 +143,7 @@ fn is_directory(rootfs: &Rootfs, path: &RootPath) -> bool {
     found.is_ok_and(|found| matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)))
 }
 
-/// The volume of the image that a path lies in.
+/// The image's volume that contains a path.
 pub(super) fn volume_over<'t>(target: &'t ImageFacts, path: &str) -> Option<&'t str> {
     let mut volumes = target.image.config.settings.volumes.iter();
     let covers = |volume: &&String| {
@@ -154,11 +154,11 @@ pub(super) fn volume_over<'t>(target: &'t ImageFacts, path: &str) -> Option<&'t 
     volumes.find(covers).map(String::as_str)
 }
 
-/// The folder by which the loader finds libraries of its own accord: the first that is there and is its distribution's.
+/// The loader's default folder: the first existing one that the distribution uses.
 pub(super) fn default_folder(rootfs: &Rootfs, linker: &DynamicLoader) -> RootPath {
     let there = |folder: &ByteString| Some(rootfs.lookup(folder).ok()?.path);
     let mut folders: Vec<RootPath> = linker.default_dirs.iter().filter_map(there).collect();
-    // Links are followed by now: where /lib is a folder of its own, packages put libraries below /usr.
+    // Links are resolved here. If /lib is a separate folder, packages use the one below /usr.
     folders.sort_by_key(|folder| !folder.as_bytes().starts_with(b"usr/"));
     folders.into_iter().next().unwrap_or_else(|| RootPath::from("usr/lib"))
 }

@@ -1,4 +1,4 @@
-//! The ways of getting CUPTI into an image, and what each would take.
+//! The methods that install CUPTI into an image, with their parameters.
 
 use serde::Serialize;
 
@@ -12,16 +12,16 @@ use crate::make::quote;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 
-/// A way that can be asked for.
+/// A method that the user can request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MethodKind {
-    /// Packages of Debian's kind: the distribution's own, or NVIDIA's.
+    /// Debian packages: the distribution's own, or NVIDIA's.
     Apt,
-    /// Packages of Red Hat's kind: NVIDIA's.
+    /// RPM packages from NVIDIA.
     Dnf,
     /// NVIDIA's wheel, in a Python environment of the image.
     Pip,
-    /// conda-forge's package, in a conda environment of the image.
+    /// The conda-forge package, in a conda environment of the image.
     Conda,
     /// Files of another image.
     Copy,
@@ -40,20 +40,20 @@ impl MethodKind {
     }
 }
 
-/// A way, with all that is needed to go it.
+/// A method with all its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-// The kind is a part of a file's name: `way-copy.j2` is the template of `Copy`.
+// The kind is part of a file name: `way-copy.j2` is the template of `Copy`.
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum InstallMethod {
-    /// What is needed is in the image, and is only put on the search path.
+    /// The image already has the files, and only needs a search path to them.
     Place(CopyPlan),
-    /// Files are copied out of another image.
+    /// Files are copied from another image.
     Copy {
-        /// The name of the image, as `FROM` takes it.
+        /// The name of the image for `FROM`.
         from: String,
         #[serde(flatten)]
         copy_plan: CopyPlan,
-        /// Whether the image was read. NVIDIA's devel image was not: its files are known by the table.
+        /// Whether the image was read. NVIDIA's devel image is not; the table of releases describes its files.
         #[serde(skip)]
         is_read: bool,
     },
@@ -66,43 +66,43 @@ pub(crate) enum InstallMethod {
 pub(crate) struct PackageInstall {
     pub manager: SystemInstaller,
     pub name: String,
-    /// Its version; a final `*` stands for any rest.
+    /// Its version; a final `*` matches any rest.
     pub version: String,
-    /// The CUDA that it is of.
+    /// The CUDA version of the package.
     pub cuda: Option<CudaVersion>,
     pub soname: String,
-    /// Whether the package manager believes that it is installed already; of rpm, whether it may.
+    /// Whether the package manager lists it as installed; for rpm, whether it possibly does.
     pub is_listed: bool,
-    /// Where it comes from, when that has to be set up.
+    /// The repository to set up first, if any.
     #[serde(flatten)]
     pub setup: Option<RepositorySetup>,
-    /// The folder of its libraries, where that is not one of the loader's own.
+    /// The folder of its libraries, unless it is a default folder of the loader.
     #[serde(serialize_with = "quote::serialize_optional_path")]
     pub folder: Option<RootPath>,
 }
 
-/// What has to be set up before a package can be installed.
+/// The setup that is needed before a package can be installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RepositorySetup {
-    /// A component of the distribution's archive, from the file of sources.
+    /// A component of the distribution's archive, from the sources file.
     Component {
         name: String,
-        /// The file that names the archive without it.
+        /// The file that lists the archive without this component.
         #[serde(serialize_with = "quote::serialize_path")]
         file: RootPath,
-        // The form of `debian.sources` in Debian's images since 12, and of `ubuntu.sources` since 24.04
-        // (sources.list(5)); lines that begin with `deb` are the form before it.
+        // The format of `debian.sources` in Debian's images since 12, and of `ubuntu.sources` since 24.04
+        // (sources.list(5)). The older format has lines that begin with `deb`.
         deb822: bool,
     },
-    // Words of `packages.yaml` and not of the image, so that they are not checked as names.
+    // These values come from `packages.yaml` and not from the image, so they are not checked as names.
     Repository {
-        /// Its address, without a final slash.
+        /// Its address without a final slash.
         url: String,
-        /// The file in it that names it, for dnf.
+        /// The repository file in it, for dnf.
         file: String,
         keyring: String,
-        /// Whether the certificates by which https is trusted have to be installed.
+        /// Whether CA certificates for https must be installed.
         certificates: bool,
     },
 }
@@ -111,27 +111,27 @@ pub(crate) enum RepositorySetup {
 pub(crate) struct PipInstall {
     #[serde(serialize_with = "quote::serialize_path")]
     pub interpreter: RootPath,
-    /// The program that installs, where the environment has no pip.
+    /// The path of uv, if the environment has no pip.
     #[serde(serialize_with = "quote::serialize_optional_path")]
     pub uv: Option<RootPath>,
     pub name: String,
     pub version: String,
-    /// The same as pip takes it.
+    /// The requirement in pip's syntax.
     pub wheels: [String; 1],
-    /// Whether what it requires is installed along.
+    /// Whether its dependencies are also installed.
     pub takes_dependencies: bool,
     pub soname: String,
-    /// The folder of packages that it goes into.
+    /// The package folder that it is installed into.
     #[serde(serialize_with = "quote::serialize_path")]
     pub site: RootPath,
-    /// The folder that its libraries lie in afterwards.
+    /// The folder of its libraries after installation.
     #[serde(serialize_with = "quote::serialize_path")]
     pub folder: RootPath,
-    /// Whether pip believes that it is installed already.
+    /// Whether pip lists it as installed.
     pub is_listed: bool,
-    /// Whether the distribution of Linux forbids pip to install here.
+    /// Whether the Linux distribution forbids pip to install here.
     pub is_managed: bool,
-    /// The folder of its headers; `None` where other packages have their libraries and headers beside it.
+    /// The folder of its headers; `None` if other packages have their libraries and headers beside it.
     #[serde(serialize_with = "quote::serialize_optional_path")]
     pub headers: Option<RootPath>,
 }
@@ -140,15 +140,15 @@ pub(crate) struct PipInstall {
 pub(crate) struct CondaInstall {
     #[serde(flatten)]
     pub environment: CondaEnvironment,
-    /// Whether conda believes that it is installed already.
+    /// Whether conda lists it as installed.
     pub is_listed: bool,
-    /// The packages, each with its version.
+    /// The packages with their versions.
     pub packages: Vec<String>,
     pub soname: String,
 }
 
 impl InstallMethod {
-    /// The files, where they are copied or in the image.
+    /// The files that are copied or already in the image.
     pub(crate) fn copy_plan(&self) -> Option<&CopyPlan> {
         match self {
             Self::Place(copy_plan) | Self::Copy { copy_plan, .. } => Some(copy_plan),
@@ -156,13 +156,13 @@ impl InstallMethod {
         }
     }
 
-    /// The same, where they were read.
+    /// The same, if the files were read.
     pub(super) fn read_plan(&self) -> Option<&CopyPlan> {
         self.copy_plan()
             .filter(|_| !matches!(self, Self::Copy { is_read: false, .. }))
     }
 
-    /// The folder of an environment that it installs into, which the programs of that environment search.
+    /// The folder of the environment that it installs into; the programs of that environment search it.
     pub(super) fn own_folder(&self) -> Option<RootPath> {
         match self {
             Self::Pip(pip) => Some(pip.folder.clone()),
@@ -171,7 +171,7 @@ impl InstallMethod {
         }
     }
 
-    /// The version of CUDA that it is bound to, whatever release was asked for.
+    /// Its fixed CUDA version, which may differ from the requested release.
     pub(super) fn cuda(&self) -> Option<CudaVersion> {
         match self {
             Self::Package(package) => package.cuda,
@@ -179,7 +179,7 @@ impl InstallMethod {
         }
     }
 
-    /// Whether it does what repairs a package.
+    /// Whether it does the same as a package repair.
     pub(crate) fn repairs(&self, repair: &PackageRepair) -> bool {
         let name_of = |package: &str| package.split('=').next().unwrap_or_default().to_owned();
         match self {
@@ -194,7 +194,7 @@ impl InstallMethod {
         }
     }
 
-    /// The soname of the libcupti that it brings.
+    /// The soname of the libcupti that it installs.
     pub(crate) fn soname(&self) -> String {
         match self {
             Self::Place(copy_plan) | Self::Copy { copy_plan, .. } => escape::escape_bytes(&copy_plan.soname),

@@ -1,4 +1,4 @@
-//! Why a library is needed: values, and the one place that puts them into words.
+//! Why a library is needed, as values; only this module turns them into words.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,17 +9,17 @@ use image_linkage::escape;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LibraryReason {
-    /// An API of CUPTI, by the name that NVIDIA gives it, that the phase needs or wants.
+    /// A CUPTI API, by NVIDIA's name, that the phase needs or wants.
     Api(String),
-    /// A program that is linked with it, and cannot be started without.
+    /// A program that is linked with it and does not start without it.
     LinkedBy(String),
-    /// A program that uses no GPU without it.
+    /// A program that cannot use a GPU without it.
     GpuOf(String),
-    /// A file that is brought names it in `DT_NEEDED`.
+    /// An installed file has it in `DT_NEEDED`.
     NeededBy(ByteString),
 }
 
-/// All reasons for a library, each once; their text is one phrase.
+/// All reasons for a library without duplicates; their text is one phrase.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct LibraryReasons(Vec<LibraryReason>);
 

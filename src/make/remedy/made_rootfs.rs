@@ -1,7 +1,6 @@
-//! The file system of an image as a recipe leaves it, put together without a build.
+//! The file system that a recipe produces, computed without a build.
 //!
-//! Files that were read are there with all that is known of them, those of packages as far as the table of releases
-//! has them in it.
+//! Files that were read have all their facts. Files of packages have only the facts in the table of releases.
 
 use std::sync::Arc;
 
@@ -22,17 +21,17 @@ use image_linkage::loader::{DynamicLoader, folders_of_cache, run_ldconfig};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// What a shared object is (`ET_DYN`; System V gABI, "ELF Header").
+/// The type of a shared object (`ET_DYN`; System V gABI, "ELF Header").
 const ET_DYN: u16 = 3;
 
-/// The file system of the image behind `recipe`, and the bytes of the files that the build writes, as far as known.
+/// The file system after `recipe`, and the size of the files that the build writes, as far as known.
 ///
-/// Errors: What stands in the way of a file.
+/// Errors: An obstacle to a file.
 pub(super) fn make_rootfs(question: &InstallContext<'_>, recipe: &PhaseRecipe) -> Result<(Rootfs, u64), String> {
     let (target, linker) = (question.request.target, question.linker);
     let before = &target.contexts.as_is.rootfs;
     let mut layer = AddedLayer::default();
-    // They go first: what is written in their place is not hidden by it.
+    // First, so that the whiteouts do not hide the new files.
     for path in &recipe.clears {
         layer.add(before, path, AddedMember::Deleted)?;
     }
@@ -60,7 +59,7 @@ pub(super) fn make_rootfs(question: &InstallContext<'_>, recipe: &PhaseRecipe) -
     Ok((after, bytes))
 }
 
-/// What package managers and `ldconfig` write anew beside the files of a package: a layer holds each file whole.
+/// The size of the files that package managers and `ldconfig` rewrite. A layer stores each changed file whole.
 fn rewritten_bytes(rootfs: &Rootfs, recipe: &PhaseRecipe) -> u64 {
     let size = |path: &str| rootfs.file(path.as_bytes()).map_or(0, |file| file.bytes);
     let mut bytes = 0;
@@ -68,7 +67,7 @@ fn rewritten_bytes(rootfs: &Rootfs, recipe: &PhaseRecipe) -> u64 {
         bytes += size("/var/cache/ldconfig/aux-cache");
     }
     if let Some(InstallMethod::Package(package)) = &recipe.way {
-        // dpkg keeps what it had as `status-old` (dpkg(1), FILES); debconf writes its templates anew.
+        // dpkg saves the previous status as `status-old` (dpkg(1), FILES); debconf rewrites its templates.
         let of_debian = [
             "/var/lib/dpkg/status",
             "/var/lib/dpkg/status",
@@ -83,7 +82,7 @@ fn rewritten_bytes(rootfs: &Rootfs, recipe: &PhaseRecipe) -> u64 {
             &of_red_hat[..]
         };
         bytes += written.iter().map(|path| size(path)).sum::<u64>();
-        // Seen with Debian's libcupti, which is Multi-Arch: same, and not with NVIDIA's packages.
+        // Observed with Debian's libcupti, which is Multi-Arch: same, but not with NVIDIA's packages.
         if package.folder.is_none() {
             bytes += list_bytes(rootfs);
         }
@@ -91,7 +90,7 @@ fn rewritten_bytes(rootfs: &Rootfs, recipe: &PhaseRecipe) -> u64 {
     bytes
 }
 
-/// The bytes of dpkg's lists of files.
+/// The size of dpkg's file lists.
 fn list_bytes(rootfs: &Rootfs) -> u64 {
     let folder = rootfs.lookup(b"/var/lib/dpkg/info").ok();
     let files = folder.iter().flat_map(|folder| rootfs.children(folder.node));
@@ -103,7 +102,7 @@ fn list_bytes(rootfs: &Rootfs) -> u64 {
     sizes.sum()
 }
 
-/// Adds the library by a way, and the search path that leads to it.
+/// Adds the library according to the method, and the search path to it.
 fn add_library(
     layer: &mut AddedLayer,
     question: &InstallContext<'_>,
@@ -120,7 +119,7 @@ fn add_library(
     if let InstallMethod::Pip(pip) = way
         && !pip.is_listed
     {
-        // By this the package counts as installed.
+        // The metadata makes the package count as installed.
         let folder = format!("{}-{}.dist-info", pip.name.replace('-', "_"), pip.version);
         let metadata = pip.site.join(folder.as_bytes()).join(b"METADATA");
         let text = format!("Metadata-Version: 2.1\nName: {}\nVersion: {}\n", pip.name, pip.version);
@@ -143,7 +142,7 @@ fn add_library(
     }
 }
 
-/// Adds the libraries of a way that were not read, as far as they are known.
+/// Adds the libraries of a method whose files were not read, with the known facts.
 fn add_unread(
     layer: &mut AddedLayer,
     question: &InstallContext<'_>,
@@ -201,7 +200,7 @@ fn unread_library(target: &ImageFacts, linker: &DynamicLoader, name: &str, symbo
             .chain(&needed)
             .map(|name| ByteString::from(name.as_bytes()))
             .collect(),
-        // The versions of other libraries are taken for there, as the loader takes them without a DT_VERDEF.
+        // The symbol versions of other libraries are assumed to exist, as the loader does without a DT_VERDEF.
         has_verdef: !symbols.is_empty(),
         verdef: symbols.iter().take(1).map(|_| soname.clone()).collect(),
         soname: Some(soname),
@@ -215,7 +214,8 @@ fn unread_library(target: &ImageFacts, linker: &DynamicLoader, name: &str, symbo
     }
 }
 
-/// What a libcupti of this CUDA exports, as far as an audit asks: a function of each API, and what programs import.
+/// The exports of a libcupti of this CUDA version that an audit checks: a function of each API, and the imports of
+/// programs.
 fn exports(target: &ImageFacts, soname: &str, cuda: Option<CudaVersion>, release: Option<&str>) -> Vec<DynamicSymbol> {
     let apis = target.tables.apis.iter();
     let apis = apis.filter(|api| cuda.is_none_or(|cuda| has_api(cuda, api)));
@@ -235,7 +235,7 @@ fn exports(target: &ImageFacts, soname: &str, cuda: Option<CudaVersion>, release
         .collect()
 }
 
-/// The folder that the files of a way lie in that were not read; `None` where they were.
+/// The folder of a method's files if they were not read; `None` if they were.
 pub(super) fn unread_folder(
     question: &InstallContext<'_>,
     way: &InstallMethod,

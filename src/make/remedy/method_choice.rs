@@ -1,4 +1,4 @@
-//! Which way of getting CUPTI is the cheapest that works in an image, and why the others are not taken.
+//! Chooses the cheapest install method that works in an image, and records why the others are not used.
 
 use serde::Serialize;
 
@@ -10,24 +10,24 @@ use super::{file_ways, package_ways};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ConsideredMethod {
     pub name: &'static str,
-    /// Why it is taken, or why not.
+    /// Why it is used, or why not.
     pub why: String,
 }
 
-/// A way that there is, whether it works in this image or not.
+/// A method, whether or not it works in this image.
 struct MethodCandidate {
     name: &'static str,
-    /// The kind by which a user asks for it; `None` for what takes no program and no other image.
+    /// The kind that a user can request; `None` for a method without a program or another image.
     via: Option<MethodKind>,
-    /// Why it is taken when it works.
+    /// The reason for using it if it works.
     cheap: &'static str,
     go: fn(&InstallContext<'_>) -> Result<InstallMethod, MethodObstacle>,
 }
 
-/// The way that only images with conda are asked about.
+/// This method is only considered for images with conda.
 const OF_CONDA: &str = "conda into the program's environment";
 
-/// The ways, the cheapest first.
+/// The methods, cheapest first.
 const WAYS: [MethodCandidate; 11] = [
     MethodCandidate {
         name: "ldconfig",
@@ -89,7 +89,7 @@ const WAYS: [MethodCandidate; 11] = [
         cheap: "the image has a Python with pip",
         go: package_ways::pip,
     },
-    // Last: gigabytes are pulled for a few files.
+    // Last: it pulls gigabytes for a few files.
     MethodCandidate {
         name: "copy from NVIDIA's devel image",
         via: Some(MethodKind::Copy),
@@ -98,10 +98,10 @@ const WAYS: [MethodCandidate; 11] = [
     },
 ];
 
-/// What `accept` makes of the cheapest way that works and that it takes, among those of the first kind asked for that
-/// has one; among all where none is asked for. With it come the ways that were looked at, the one that is taken last.
+/// The cheapest working method that `accept` accepts, with its result and the considered methods, the chosen one last.
+/// The first requested kind with such a method wins; without a request, all are considered.
 ///
-/// Errors: [`RemedyError::NoWay`] with the reason of each way that was looked at.
+/// Errors: [`RemedyError::NoWay`] with the reason for each considered method.
 pub(crate) fn choose_method<T>(
     question: &InstallContext<'_>,
     accept: impl Fn(InstallMethod) -> Result<T, MethodObstacle>,
@@ -109,7 +109,8 @@ pub(crate) fn choose_method<T>(
     let mut considered = Vec::new();
     let mut whys = Vec::new();
     let copy = [MethodKind::Copy];
-    // Who names an image to copy from wants its files, and no package; a second copy of them serves nobody.
+    // A user who names a copy source wants its files and no package. A second copy of files already in the image would
+    // be useless.
     let (via, has_them) = match question.request.via {
         [] if question.request.source.is_some() => (copy.as_slice(), file_ways::has_files_of_source(question)),
         asked => (asked, false),
@@ -131,7 +132,7 @@ pub(crate) fn choose_method<T>(
             }
             Err(obstacle) => {
                 let why = obstacle.to_string();
-                // Two ways in turn may fail for one reason, such as that the image holds no library.
+                // Consecutive methods may fail for the same reason, for example because the image has no library.
                 if considered.last().is_none_or(|last: &ConsideredMethod| last.why != why) {
                     considered.push(ConsideredMethod { name, why });
                 }

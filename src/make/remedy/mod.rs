@@ -1,4 +1,4 @@
-//! What makes an image serve a phase: the files of CUPTI to bring into it, and the search path that leads to them.
+//! Makes an image serve a phase: the CUPTI files to add, and the search path to them.
 
 mod error;
 mod library_reason;

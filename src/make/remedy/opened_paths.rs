@@ -1,11 +1,11 @@
-//! Links at the absolute paths by which programs open the library: they look nowhere else.
+//! Links at the absolute paths by which programs open the library; they search nowhere else.
 
 use super::copy_plan::CreatedLink;
 use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use crate::judge::plan::Plan;
 use image_linkage::path::RootPath;
 
-/// The links to `library`, of this soname, for the programs that open it by a path and get nothing there.
+/// The links to `library` for programs that fail to open it by an absolute path. The name must match the soname.
 pub(crate) fn links_at_opened_paths(target: &ImageFacts, soname: &[u8], library: &RootPath) -> Vec<CreatedLink> {
     let mut links: Vec<CreatedLink> = Vec::new();
     let misses = target.consumers.iter().filter(|consumer| consumer.misses_library());
@@ -23,7 +23,7 @@ pub(crate) fn links_at_opened_paths(target: &ImageFacts, soname: &[u8], library:
     links
 }
 
-/// The link beside `library` by the name without a number, where a program opens that name and gets nothing.
+/// The link beside `library` by the unversioned name, if a program fails to open that name.
 pub(super) fn plain_link(target: &ImageFacts, library: &RootPath) -> Option<CreatedLink> {
     let stem = target.library.stem.as_bytes();
     let misses = target.consumers.iter().filter(|consumer| consumer.misses_library());
@@ -35,8 +35,8 @@ pub(super) fn plain_link(target: &ImageFacts, library: &RootPath) -> Option<Crea
     })
 }
 
-/// The links that make an image serve a phase by themselves: only programs that open paths go without, and the image holds
-/// the library. None where more has to be done.
+/// The links that alone make an image serve a phase: the image has the library, and only programs that open paths miss
+/// it. Empty if links are not enough.
 pub(crate) fn links_that_suffice(target: &ImageFacts, plan: &Plan) -> Vec<CreatedLink> {
     let consumers = plan.unmet.iter().map(|demand| demand.consumer);
     let mut consumers = consumers.map(|number| target.consumers.get(number?));

@@ -1,4 +1,5 @@
-//! The ways that install a package: of the distribution, of NVIDIA's repository, of Python's index, of conda-forge.
+//! The methods that install a package: from the distribution, NVIDIA's repository, the Python Package Index or
+//! conda-forge.
 
 use super::MethodObstacle;
 use super::image_system::{self, ImageSystem, PipTarget, SystemInstaller};
@@ -37,7 +38,7 @@ fn pip_into(question: &InstallContext<'_>, python: &PipTarget) -> Result<Install
     question.require_shell()?;
     let release = question.release()?;
     let (wheel, version) = choose_wheel(question.request.target, question.linker, release)?;
-    // pip leaves alone what it finds listed, though its files may be gone.
+    // pip skips a listed package, even if its files are gone.
     let mut listed = question.request.target.related.distributions.iter();
     Ok(InstallMethod::Pip(PipInstall {
         interpreter: python.interpreter.clone(),
@@ -70,7 +71,7 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
         )
     })?;
     let cuda = parse_cuda_version(&own.cuda);
-    // Where nothing says which release is wanted, that of the distribution will do.
+    // Without a wanted release, the distribution's is good enough.
     if let Some(release) = question
         .release
         .as_ref()
@@ -93,19 +94,19 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     }))
 }
 
-/// The component, where no list of sources names it.
+/// The component, unless a sources file already has it.
 fn component(system: &ImageSystem, component: &str) -> Option<RepositorySetup> {
     let names = |text: &str, word: &str| text.split_whitespace().any(|other| other == word);
-    // A component that one list names is set up, whichever list that is.
+    // A component in any sources file is set up.
     if system.sources.values().any(|text| names(text, component)) {
         return None;
     }
     let mut archives = system.sources.iter();
-    // Components of one archive share its address and its key: the list is copied with another component.
+    // All components of an archive share its address and key, so copy the list with the new component.
     let (file, _) = archives.find(|(_, text)| names(text, "main"))?;
     Some(RepositorySetup::Component {
         name: component.to_owned(),
-        // apt itself tells the two forms apart by the ending of the file (sources.list(5)).
+        // apt distinguishes the two formats by the file extension (sources.list(5)).
         deb822: file.name().ends_with(b".sources"),
         file: file.clone(),
     })
@@ -130,10 +131,11 @@ fn package(question: &InstallContext<'_>, manager: SystemInstaller) -> Result<In
     let library = question.request.target.library;
     let name = library.package.as_deref();
     let name = name.ok_or_else(|| format!("no package with {} is known", library.name))?;
-    // A version that the repository does not have fails the build; it has that of the toolkit's other packages.
+    // A version that the repository lacks would fail the build. The repository has the version of the toolkit's other
+    // packages.
     let exact = release.exact.as_ref().filter(|_| of_toolkit);
     let any = || format!("{major}.{minor}.*");
-    // Behind the dash stands the package's own revision.
+    // The part after the dash is the package's revision.
     let version = exact.map_or_else(any, |exact| format!("{exact}-1"));
     let name = fill_version(name, release.cuda);
     Ok(InstallMethod::Package(PackageInstall {
@@ -151,7 +153,7 @@ fn package(question: &InstallContext<'_>, manager: SystemInstaller) -> Result<In
     }))
 }
 
-/// Whether dpkg has a list of the files of a package, which then counts as installed though they may be gone.
+/// Whether dpkg has a file list of a package, which then counts as installed even if its files are gone.
 fn is_listed_by_dpkg(question: &InstallContext<'_>, package: &str) -> bool {
     let rootfs = &question.request.target.contexts.as_is.rootfs;
     let architecture = &question.request.target.image.platform.architecture;
@@ -159,7 +161,7 @@ fn is_listed_by_dpkg(question: &InstallContext<'_>, package: &str) -> bool {
     lists.any(|list| rootfs.file(format!("/var/lib/dpkg/info/{list}").as_bytes()).is_some())
 }
 
-/// Whether a folder of the toolkit is there. The lists of rpm are not read, so that the command asks them.
+/// Whether the toolkit's folder exists. The rpm database is not read, so the generated command queries it.
 fn is_perhaps_listed_by_rpm(question: &InstallContext<'_>, cuda: CudaVersion) -> bool {
     let rootfs = &question.request.target.contexts.as_is.rootfs;
     // …/targets/x86_64-linux/lib
@@ -167,7 +169,7 @@ fn is_perhaps_listed_by_rpm(question: &InstallContext<'_>, cuda: CudaVersion) ->
     rootfs.lookup(&toolkit.absolute()).is_ok()
 }
 
-/// NVIDIA's repository, where none is set up.
+/// NVIDIA's repository, unless one is already set up.
 fn repository(question: &InstallContext<'_>) -> Result<Option<RepositorySetup>, MethodObstacle> {
     let system = &question.system;
     if system.nvidia.is_some() {
@@ -189,7 +191,7 @@ fn repository(question: &InstallContext<'_>) -> Result<Option<RepositorySetup>, 
 pub(super) fn conda_of_consumer(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let found = question.system.conda.as_ref().ok_or("the image has no conda")?;
     let mut consumers = question.request.target.consumers.iter();
-    // In its folder of Python packages pip installs as well, and whose they are decides what they ask for.
+    // Skip the environment's site-packages: pip also installs there, and its packages request pip's libraries.
     let is_of_conda = |object: &RootPath| object.starts_with(&found.prefix) && site_packages_of(object).is_none();
     if !consumers.any(|consumer| is_of_conda(&consumer.object)) {
         return Err("no program of the conda environment asks for CUPTI".into());
@@ -213,7 +215,7 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let more = needs
         .iter()
         .any(|need| need.stem != question.request.target.library.stem);
-    // The libraries beside libcupti come with the package for development.
+    // The -dev package contains the libraries beside libcupti.
     let names = ["", "-dev"].iter().take(if more { 2 } else { 1 });
     let records = environment.prefix.join(b"conda-meta").absolute();
     let rootfs = &question.request.target.contexts.as_is.rootfs;

@@ -1,4 +1,4 @@
-//! What a recipe comes to.
+//! The finished recipe.
 
 use serde::Serialize;
 
@@ -16,61 +16,62 @@ use crate::judge::rule::Finding;
 use crate::make::quote;
 use image_linkage::path::RootPath;
 
-/// What a Dockerfile does to an image for one phase; its templates read it.
+/// The changes of a Dockerfile to an image for one phase; the input of its templates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct PhaseRecipe {
-    /// How CUPTI comes in; `None` where nothing has to be brought.
+    /// How CUPTI is installed; `None` if nothing is needed.
     pub way: Option<InstallMethod>,
-    /// The ways that were looked at; the last is taken.
+    /// The considered methods; the last is used.
     pub considered: Vec<ConsideredMethod>,
-    /// The release that comes in, where it is known.
+    /// The installed release, if known.
     pub release: Option<BroughtRelease>,
     pub needs: Vec<RequiredLibrary>,
-    // The libraries that a package brings and the phase does not need, by their stems. They go in the RUN that installs
-    // it: a later layer would hide them, and they would still be pulled.
+    // The libraries of a package that the phase does not need, by stem. The RUN that installs them also removes them: a
+    // later layer would only hide them, and they would still be pulled.
     pub spare: Vec<&'static str>,
-    /// Names of CUPTI that lead nowhere, to another release or to what is no library, and would still be told of.
+    /// CUPTI names to delete, because findings would remain about them: dangling links, names of another release, and
+    /// files that are not libraries.
     #[serde(serialize_with = "quote::serialize_paths")]
     pub clears: Vec<RootPath>,
-    /// The bytes that are added, as far as the sizes of the release are known.
+    /// The added size in bytes, if the sizes of the release are known.
     pub adds: Option<u64>,
-    /// The folder that files are copied into, and how the loader comes to look there.
+    /// The folder for the copied files, and why the loader searches it.
     pub search: InstallFolder,
     pub search_setup: SearchPathSetup,
     pub library_path: Option<ChangedLibraryPath>,
     /// Links at the paths and names by which programs open the library.
     pub path_links: Vec<CreatedLink>,
-    /// The dead weight that goes.
+    /// The dead weight that is removed.
     pub removal: Option<RemovalPlan>,
     pub check: BuildCheck,
-    /// What it leaves as it is, and why.
+    /// The problems that it does not solve, with reasons.
     pub leaves: Vec<String>,
     pub system: ImageSystem,
-    /// What an audit will say of the result.
+    /// The predicted audit of the result.
     pub foretold: ForetoldAudit,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct BroughtRelease {
-    /// As a package manager takes it: a final `*` stands for any rest.
+    /// In the package manager's syntax: a final `*` matches any rest.
     pub version: String,
-    /// What says that it is the right one.
+    /// The evidence for this release.
     pub because: String,
 }
 
 impl PhaseRecipe {
-    /// The dead weight that the image has no longer afterwards; of a folder nothing that it holds is named.
+    /// The removed dead weight. For a removed folder, its contents are not listed.
     pub(super) fn dropped_paths(&self) -> impl Iterator<Item = &RootPath> {
         let dropped = self.removal.iter().flat_map(|removal| &removal.groups);
         dropped.flat_map(|group| &group.paths)
     }
 
-    /// Whether CUPTI is brought in, or led to.
+    /// Whether CUPTI is installed or made reachable.
     pub(crate) fn brings_library(&self) -> bool {
         self.way.is_some() || !self.path_links.is_empty()
     }
 
-    /// Whether a link has the name without a number.
+    /// Whether a link has the unversioned name.
     pub(super) fn makes_plain_link(&self, stem: &str) -> bool {
         let of_plan = self.way.iter().filter_map(InstallMethod::copy_plan);
         let mut links = of_plan.flat_map(|plan| &plan.links).chain(&self.path_links);
@@ -85,13 +86,13 @@ impl PhaseRecipe {
     }
 }
 
-/// The verdict of an audit that is still to come.
+/// The predicted audit of the result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ForetoldAudit {
     pub verdict: Verdict,
-    /// The rules that make it.
+    /// The rules that cause the verdict.
     pub because: Vec<String>,
-    /// All that will still be found.
+    /// All remaining findings.
     #[serde(skip)]
     pub findings: Vec<Finding>,
 }

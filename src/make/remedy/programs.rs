@@ -1,10 +1,10 @@
-//! Which programs an image has, for a `RUN` or a shell in it.
+//! The programs that an image has for a `RUN` or a shell.
 
 use crate::facts::ImageFacts;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// A program on the `PATH` of the image, or where Docker's leads.
+/// A program on the image's `PATH`, or on Docker's default.
 pub(super) fn find_on_path(facts: &ImageFacts, name: &str) -> Option<RootPath> {
     let path = facts.image.config.env("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
     let mut places = path
@@ -13,10 +13,10 @@ pub(super) fn find_on_path(facts: &ImageFacts, name: &str) -> Option<RootPath> {
     places.find(|place| facts.contexts.as_is.rootfs.lookup(&place.absolute()).is_ok())
 }
 
-/// The shell, and the programs that a `RUN` of ours calls.
+/// The shell and the programs that a generated `RUN` calls.
 const TOOLS: [&str; 5] = ["sh", "ln", "mkdir", "rm", "cat"];
 
-/// The programs for a `RUN` of ours that are not there, in words: `no shell`, `no rm and no cat`.
+/// The missing programs for a generated `RUN`, in words: `no shell`, `no rm and no cat`.
 pub(super) fn missing_tools(rootfs: &Rootfs) -> String {
     if !has_program(rootfs, "sh") {
         return "no shell".to_owned();
@@ -28,9 +28,9 @@ pub(super) fn missing_tools(rootfs: &Rootfs) -> String {
         .join(" and ")
 }
 
-/// Whether a program is where the system's programs are.
+/// Whether a program is in one of the system's program folders.
 pub(super) fn has_program(rootfs: &Rootfs, name: &str) -> bool {
-    // The PATH of Docker where an image sets none, but for /usr/local/sbin.
+    // Docker's default PATH, without /usr/local/sbin.
     let folders = ["/sbin/", "/usr/sbin/", "/bin/", "/usr/bin/", "/usr/local/bin/"];
     folders.iter().any(|folder| {
         let found = rootfs.lookup(&[folder.as_bytes(), name.as_bytes()].concat());

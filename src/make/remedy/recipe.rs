@@ -1,4 +1,4 @@
-//! All that a Dockerfile does to an image for one phase, and why.
+//! All changes of a Dockerfile to an image for one phase, and their reasons.
 
 use super::build_check::{self, names_to_check};
 use super::copy_plan::{CopyPlan, has_library};
@@ -25,12 +25,12 @@ use crate::knowledge::has_api;
 use crate::size::format_size;
 use image_linkage::path::RootPath;
 
-/// The release whose files are listed where nothing says which one the image is for.
+/// The release whose files are listed if the image's release is unknown.
 const UNKNOWN_CUDA: CudaVersion = (12, 0);
 
-/// What is to be done, so that the image serves the phase.
+/// The recipe that makes the image serve the phase.
 ///
-/// Errors: A [`RemedyError`]: the image cannot be helped, or not in the way that is asked for.
+/// Errors: A [`RemedyError`] if the image cannot be fixed, or not in the requested way.
 pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
     let RecipeRequest {
         target, phase, plan, ..
@@ -42,13 +42,13 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         unneeded_files(target, &request.knowledge.profilers, &phase.without_drop())
     };
     if plan.lacks_cupti(target) {
-        // Nobody gets it as the image is, and it may be what is led to.
+        // No program gets these files now, but the recipe may put them on the search path.
         let placed = find_in_place(target, phase, CacheUpdate::Build);
         let placed = placed.map(|found| found.files).unwrap_or_default();
         drop.retain(|item| !placed.iter().any(|file| file.from == item.path));
     }
     let blank = blank_recipe(&question, &drop)?;
-    // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
+    // Install CUPTI only if that can change the verdict and the phase uses it.
     let mut recipe = if plan.lacks_cupti(target) {
         match with_links_alone(&question, &blank) {
             Some(recipe) => recipe,
@@ -82,7 +82,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     Ok(recipe)
 }
 
-/// The recipe that brings nothing in, and removes `drop`.
+/// A recipe that installs nothing and removes `drop`.
 fn blank_recipe(question: &InstallContext<'_>, drop: &[PlanItem]) -> Result<PhaseRecipe, RemedyError> {
     let RecipeRequest { target, plan, .. } = *question.request;
     let cuda = question.release.as_ref().map(|it| it.release.cuda);
@@ -112,9 +112,9 @@ fn blank_recipe(question: &InstallContext<'_>, drop: &[PlanItem]) -> Result<Phas
     })
 }
 
-/// What `slim` comes to where nothing in the image brings CUPTI in: the files of the release that it wants, from outside.
+/// The recipe for `slim` if nothing in the image can install CUPTI: the files of the wanted release, from outside.
 ///
-/// Errors: A [`RemedyError`]: the image cannot be helped, or nothing says which release it wants.
+/// Errors: A [`RemedyError`] if the image cannot be fixed, or the wanted release is unknown.
 pub(crate) fn make_outside_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
     let target = request.target;
     let question = InstallContext::new(request)?;
@@ -134,11 +134,11 @@ pub(crate) fn make_outside_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRe
     })
 }
 
-/// The recipe that only makes links to the library of the image; `None` where that does not do.
+/// The recipe that only creates links to the image's library; `None` if that is not enough.
 fn with_links_alone(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Option<PhaseRecipe> {
     let RecipeRequest { target, plan, .. } = *question.request;
     let path_links = links_that_suffice(target, plan);
-    // Without a shell nothing makes them, and who asks for another release gets that one.
+    // Creating links needs a shell, and a requested release must be installed.
     let is_asked = question.request.source.is_some() || question.request.cuda.is_some();
     if path_links.is_empty() || !blank.system.shell || is_asked {
         return None;
@@ -151,7 +151,7 @@ fn with_links_alone(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Optio
     (!is_uncured(question.request, &recipe.foretold.because)).then_some(recipe)
 }
 
-/// Whether what is told is what bringing CUPTI in was to cure.
+/// Whether these rules include one that installing CUPTI should cure.
 fn is_uncured(request: &RecipeRequest<'_>, because: &[String]) -> bool {
     let rules = &request.knowledge.rules;
     let is_installed = |id: &String| {
@@ -161,7 +161,7 @@ fn is_uncured(request: &RecipeRequest<'_>, because: &[String]) -> bool {
     because.iter().any(is_installed)
 }
 
-/// Takes the cheapest way whose result passes an audit, with what follows from it.
+/// Uses the cheapest method whose result passes an audit, and completes the recipe.
 fn bring_in(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Result<PhaseRecipe, RemedyError> {
     let (mut recipe, considered) = choose_method(question, |way| {
         let recipe = recipe_of(question, way, blank)?;
@@ -175,7 +175,7 @@ fn bring_in(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Result<PhaseR
     Ok(recipe)
 }
 
-/// The recipe, if its own audit does not fail for what it was to cure.
+/// The recipe, unless its predicted audit still fails for a reason that it should cure.
 fn require_cured(question: &InstallContext<'_>, recipe: PhaseRecipe) -> Result<PhaseRecipe, MethodObstacle> {
     let foretold = &recipe.foretold;
     if foretold.verdict == Verdict::Fail && is_uncured(question.request, &foretold.because) {
@@ -185,7 +185,7 @@ fn require_cured(question: &InstallContext<'_>, recipe: PhaseRecipe) -> Result<P
     Ok(recipe)
 }
 
-/// The recipe without a search path of its own, where those who ask find by theirs what comes in.
+/// The recipe without a search path of its own, if the requesting programs find the library on theirs.
 fn without_search_path(
     question: &InstallContext<'_>,
     recipe: &PhaseRecipe,
@@ -201,11 +201,11 @@ fn without_search_path(
     Ok((!is_uncured(question.request, &recipe.foretold.because)).then_some(recipe))
 }
 
-/// The recipe with a search path that leads every process to what comes in.
+/// The recipe with a search path that all processes use.
 fn with_search_path(question: &InstallContext<'_>, mut recipe: PhaseRecipe) -> PhaseRecipe {
     if let Some(way) = &recipe.way {
         recipe.search_setup = set_up_search_path(question, &recipe.search, way, &recipe.needs);
-        // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
+        // Check the bare name only if every process should find it, not if only one program has it on its own path.
         if !matches!(&recipe.search_setup, SearchPathSetup::Nothing { .. }) || is_default(way) {
             let target = question.request.target;
             recipe.check.names = names_to_check(target.library, way, &recipe.needs);
@@ -217,7 +217,7 @@ fn with_search_path(question: &InstallContext<'_>, mut recipe: PhaseRecipe) -> P
     recipe
 }
 
-/// What one way comes to, without the search path.
+/// The recipe of one method, without the search path.
 fn recipe_of(
     question: &InstallContext<'_>,
     way: InstallMethod,
@@ -233,7 +233,7 @@ fn recipe_of(
     };
     require_system_libraries(target, &way)?;
     let needed = |stem: &&'static str| recipe.needs.iter().any(|need| need.stem == *stem);
-    // A package brings all of them; what nothing needs is removed in the same layer.
+    // A package contains all of them; unneeded ones are removed in the same layer.
     let companions = target.library.companions();
     recipe.spare = companions.filter(|stem| !needed(stem)).collect();
     if let Some(cuda) = cuda {
@@ -254,17 +254,17 @@ fn recipe_of(
         }
     }
     recipe.release = brought_release(&way, release);
-    // The size of files that nobody has read, and of a release that is not known, cannot be said.
+    // The size of unread files and of an unknown release is unknown.
     let is_known = |need: &RequiredLibrary| {
         way.read_plan().is_some()
             || cuda.is_some_and(|cuda| known_file(target, question.linker, cuda, need.stem).is_some())
     };
-    // What conda resolves besides, nobody knows.
+    // conda may install further packages.
     let is_sized = !matches!(way, InstallMethod::Conda(_)) && recipe.needs.iter().all(is_known);
     recipe.adds = is_sized.then_some(0);
     recipe.check.elsewhere = match (&way, question.request.source) {
         (InstallMethod::Copy { is_read: true, .. }, Some(source)) => read_image_system(source.facts).shell,
-        // NVIDIA's devel images are Ubuntu and Rocky Linux, and have one.
+        // NVIDIA's devel images are Ubuntu and Rocky Linux, which have a shell.
         (InstallMethod::Copy { .. }, _) => true,
         _ => false,
     };
@@ -272,7 +272,8 @@ fn recipe_of(
     Ok(recipe)
 }
 
-/// That the image has what CUPTI needs beside glibc: whatever has apt or dnf has it, and nothing else brings it.
+/// Checks that the image has the libraries that CUPTI needs beside glibc. Images with apt or dnf have them; no other
+/// method installs them.
 fn require_system_libraries(target: &ImageFacts, way: &InstallMethod) -> Result<(), MethodObstacle> {
     let brought = way.read_plan().into_iter().flat_map(|copy_plan| &copy_plan.files);
     let brought: Vec<&[u8]> = brought.map(|file| &*file.name).collect();
@@ -283,14 +284,13 @@ fn require_system_libraries(target: &ImageFacts, way: &InstallMethod) -> Result<
     })
 }
 
-/// The names of CUPTI in the image that are not true: links to nothing, names of another release, and files that are no
-/// library.
+/// Misleading CUPTI names in the image: dangling links, names of another release, and files that are not libraries.
 pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
-    // A compiler's name is no program's, and is told of by nobody once CUPTI is found.
+    // Only linkers use libcupti.so, and no finding mentions it once CUPTI is found.
     let links = target.dangling.iter().map(|link| &link.path);
     let links = links.filter(|path| path.name() != target.library.stem.as_bytes());
     let misnamed = target.related.misnamed.iter().map(|name| &name.path);
-    // glibc gives up at a file that is no library, whatever lies behind it.
+    // glibc stops its search at a file that is not a library.
     let damaged = target.own_copies().filter(|copy| !copy.problems.is_empty());
     let damaged = damaged.map(|copy| &copy.real_path);
     let mut all: Vec<RootPath> = links.chain(misnamed).chain(damaged).cloned().collect();
@@ -299,11 +299,11 @@ pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
     all
 }
 
-/// What is known only when all is decided: the search path, the sizes, and what an audit will say.
+/// Fills in the parts that depend on all others: the search path, the sizes and the predicted audit.
 ///
-/// Errors: What stands in the way of a file, or what loads in the image and would no longer load.
+/// Errors: An obstacle to a file, or an object that would no longer load.
 fn finish(question: &InstallContext<'_>, mut recipe: PhaseRecipe) -> Result<PhaseRecipe, String> {
-    // Whether a folder has to stand in front depends on how the loader is led to it.
+    // Whether `LD_LIBRARY_PATH` needs the folder depends on the search path setup.
     let folder = recipe.search_setup.named_folder();
     recipe.library_path = changed_library_path(question.request.target, folder, &recipe.clears);
     let adds;
@@ -315,9 +315,9 @@ fn finish(question: &InstallContext<'_>, mut recipe: PhaseRecipe) -> Result<Phas
     Ok(recipe)
 }
 
-/// The needs that a list of files answers.
+/// The needs that the file list covers.
 fn needs_of(target: &ImageFacts, copy_plan: &CopyPlan) -> Vec<RequiredLibrary> {
-    // What else was brought, such as libgcc_s, is no library of CUPTI's packages.
+    // Other files, such as libgcc_s, are not from CUPTI's packages.
     let stems = std::iter::once(&*target.library.stem).chain(target.library.companions());
     let need = |stem: &'static str| {
         let file = copy_plan
@@ -333,9 +333,9 @@ fn needs_of(target: &ImageFacts, copy_plan: &CopyPlan) -> Vec<RequiredLibrary> {
     stems.filter_map(need).collect()
 }
 
-/// The release that a way brings, and what says that it is the right one.
+/// The release that a method installs, and the evidence for it.
 fn brought_release(way: &InstallMethod, release: Option<&TargetRelease>) -> Option<BroughtRelease> {
-    // Files that were read show their release; what the release of their soname was guessed from says nothing of them.
+    // Files that were read show their own release; a guess from the soname does not apply to them.
     let certain = release.filter(|it| !(way.read_plan().is_some() && it.is_guess));
     let because = certain.map(|release| release.because.clone());
     let version = match way {

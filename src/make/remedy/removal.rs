@@ -1,4 +1,4 @@
-//! An image without its dead weight: the paths to remove, as few as will do, and the sizes before and after.
+//! Removes dead weight from an image: a minimal list of paths, and the sizes before and after.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,23 +13,23 @@ use crate::make::quote;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
 
-/// What is removed, and what that saves.
+/// The removed paths, and the savings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct RemovalPlan {
-    /// What is removed, by reason.
+    /// The removed paths, grouped by reason.
     pub groups: Vec<RemovalGroup>,
-    /// The paths with names that no Dockerfile can hold, which stay.
+    /// The number of paths that stay because a Dockerfile cannot contain their names.
     pub unwritable: usize,
-    /// The bytes of all layers as they are, uncompressed.
+    /// The uncompressed size of all current layers in bytes.
     pub before: u64,
-    /// The bytes of the one layer that is left, uncompressed.
+    /// The uncompressed size of the resulting single layer in bytes.
     pub after: u64,
-    /// The number of layers as they are.
+    /// The number of current layers.
     pub layers: usize,
-    /// The folders of Python packages that lose files, whose lists are kept true.
+    /// The Python package folders that lose files; their RECORD lists are updated.
     #[serde(serialize_with = "quote::serialize_paths")]
     pub sites: Vec<RootPath>,
-    /// Whether dpkg's lists of files are in the image.
+    /// Whether the image has dpkg's file lists.
     pub has_dpkg_lists: bool,
 }
 
@@ -39,14 +39,14 @@ pub(crate) struct RemovalGroup {
     pub kind: &'static str,
     pub because: String,
     pub bytes: u64,
-    /// The paths: files, links, and folders that hold nothing else.
+    /// Files, links, and folders without other contents.
     #[serde(serialize_with = "quote::serialize_shell_paths")]
     pub paths: Vec<RootPath>,
 }
 
-/// How the files of `drop` are removed from an image; `None` when they are none.
+/// How to remove the files of `drop` from an image; `None` if there are none.
 pub(crate) fn plan_removal(facts: &ImageFacts, drop: &[PlanItem]) -> Option<RemovalPlan> {
-    // What the classic builder removes from a volume is there again behind the step.
+    // The classic builder restores files removed from a volume after the step.
     let drop: Vec<&PlanItem> = drop.iter().filter(|item| !is_in_volume(facts, item)).collect();
     if drop.is_empty() {
         return None;
@@ -84,7 +84,7 @@ pub(crate) fn plan_removal(facts: &ImageFacts, drop: &[PlanItem]) -> Option<Remo
     })
 }
 
-/// Takes out what no Dockerfile can hold, as a line break in a name would end the instruction. Gives the number of paths.
+/// Removes paths that a Dockerfile cannot contain; a line break would end the instruction. Returns their number.
 fn leave_unwritable(groups: &mut Vec<RemovalGroup>) -> usize {
     let count = |groups: &[RemovalGroup]| groups.iter().map(|group| group.paths.len()).sum::<usize>();
     let all = count(groups);
@@ -95,10 +95,10 @@ fn leave_unwritable(groups: &mut Vec<RemovalGroup>) -> usize {
     all - count(groups)
 }
 
-/// Said where a folder goes for several reasons, of which the first is told.
+/// Appended if a folder is removed for several reasons and only the first is given.
 const BESIDE: &str = "; with unneeded files beside it";
 
-/// The groups with each path in one of them: a folder that goes as a whole may hold files of several kinds.
+/// The groups without duplicate paths: a folder that is removed whole may contain files of several kinds.
 fn name_once(groups: impl Iterator<Item = RemovalGroup>) -> Vec<RemovalGroup> {
     let mut named: BTreeMap<RootPath, usize> = BTreeMap::new();
     let mut kept: Vec<RemovalGroup> = Vec::new();
@@ -121,7 +121,7 @@ fn name_once(groups: impl Iterator<Item = RemovalGroup>) -> Vec<RemovalGroup> {
     kept
 }
 
-/// Whether a file that may go, or a link to it, lies in a volume of the image.
+/// Whether a removable file, or a link to it, is in a volume of the image.
 pub(super) fn is_in_volume(facts: &ImageFacts, item: &PlanItem) -> bool {
     let mut paths = paths_of(item).map(ToString::to_string);
     paths.any(|path| volume_over(facts, path.trim_start_matches('/')).is_some())
@@ -131,33 +131,34 @@ fn paths_of(item: &PlanItem) -> impl Iterator<Item = &RootPath> {
     std::iter::once(&item.path).chain(&item.links)
 }
 
-/// The highest folder that goes as a whole and holds the path, or the path itself.
+/// The highest folder that is removed whole and contains the path, or the path itself.
 fn highest(whole: &BTreeSet<RootPath>, path: &RootPath) -> RootPath {
     let folders = path.folders().filter(|folder| whole.contains(folder));
     folders.last().unwrap_or_else(|| path.clone())
 }
 
-/// The folders that hold nothing but what is gone, and the bytes that a tar of the rest takes.
+/// The folders whose contents are all removed, and the tar size of the rest.
 fn whole_folders(rootfs: &Rootfs, gone: &BTreeSet<RootPath>) -> (BTreeSet<RootPath>, u64) {
     let (mut losing, mut kept) = (BTreeSet::new(), BTreeSet::new());
     let mut tar = TarSize::default();
     rootfs.visit(|path, id, node| {
-        // What stays is weighed, not what goes: a file may be in several layers, and its bytes in all of them.
+        // Sum the kept files and not the removed ones: a removed file may occupy space in several layers.
         let goes = gone.contains(path);
         if !goes {
             tar.take(rootfs, path, id);
         }
-        // An empty folder keeps no other from going.
+        // An empty folder does not keep its parent.
         if !matches!(node.kind, NodeKind::Directory(_)) {
             let holders = if goes { &mut losing } else { &mut kept };
-            // Above a folder that is known all are known.
+            // Stop at a known folder: all its parents are known too.
             path.folders().all(|folder| holders.insert(folder));
         }
     });
     (&losing - &kept, tar.bytes)
 }
 
-/// The size of a tar (POSIX.1, pax Interchange Format): a block of 512 bytes per entry, contents padded to blocks.
+/// The size of a tar (POSIX.1, pax Interchange Format): 512 bytes per entry, with contents padded to blocks of that
+/// size.
 #[derive(Default)]
 struct TarSize {
     bytes: u64,
@@ -167,11 +168,11 @@ struct TarSize {
 impl TarSize {
     fn take(&mut self, rootfs: &Rootfs, path: &RootPath, id: NodeId) {
         const BLOCK: u64 = 512;
-        // A name or a target of more than 100 bytes takes two more blocks.
+        // A name or target over 100 bytes takes two more blocks.
         let long = path.as_bytes().len() > 100;
         self.bytes += BLOCK * if long { 3 } else { 1 };
         if let NodeKind::File(facts) = &rootfs.node(id).kind
-            // A tar holds the content of the first of several hard links alone.
+            // A tar contains the content of the first hard link only.
             && self.counted.is_new(facts)
         {
             self.bytes += facts.bytes.div_ceil(BLOCK) * BLOCK;

@@ -1,4 +1,4 @@
-//! The libraries of CUPTI that a phase needs, each with the reason.
+//! The CUPTI libraries that a phase needs, each with the reason.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use crate::facts::{CuptiConsumer, FailureImpact};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{KnowledgeTables, LibraryProfile, Phase};
 
-/// A library that has to be there.
+/// A required library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct RequiredLibrary {
-    /// The name up to the number of its soname, such as `libnvperf_host.so`.
+    /// The name up to the version of its soname, such as `libnvperf_host.so`.
     pub stem: &'static str,
-    /// Whether it is there under a numbered name alone, as nvprof's `libcuinj64.so.12.4` is.
+    /// Whether it only exists under a versioned name, such as nvprof's `libcuinj64.so.12.4`.
     pub is_numbered: bool,
     pub because: LibraryReasons,
 }
 
-/// The libraries that `phase` needs or wants, and those that `consumers` cannot be loaded without; `library` itself comes
-/// first. `has` says whether the release that is to be had has an API.
+/// The libraries that `phase` needs or wants, and those that `consumers` need to load; `library` itself comes first.
+/// `has` tests whether the release has an API.
 pub(crate) fn list_required_libraries(
     tables: &'static KnowledgeTables,
     library: &'static LibraryProfile,
@@ -31,13 +31,13 @@ pub(crate) fn list_required_libraries(
     let own = library.stem.as_str();
     let mut found: BTreeMap<(&'static str, bool), LibraryReasons> = BTreeMap::new();
     let mut add = |name, reason| found.entry(name).or_default().add(reason);
-    // Of alternatives the first that the release has, so that no file is brought for the others.
+    // Bring files for the first alternative in the release only.
     let wanted = phase
         .wished_apis(tables)
         .filter_map(|apis| apis.into_iter().find(|api| has(api)));
     for api in wanted {
         let because = LibraryReason::Api(api.name.clone());
-        // Without a function of its own in libcupti an API is all in its other libraries.
+        // An API without exports in libcupti is entirely in its other libraries.
         if api.exports.is_some() {
             add((own, false), because.clone());
         }
@@ -66,7 +66,8 @@ pub(crate) fn list_required_libraries(
     needs
 }
 
-/// The APIs that a phase needs or wants and that the release has in no form, each in words with the CUDA that brought it.
+/// The needed or wanted APIs of a phase that the release has in no form, in words with the CUDA version that introduced
+/// them.
 pub(crate) fn apis_newer_than_release(
     tables: &'static KnowledgeTables,
     phase: &Phase,
@@ -75,7 +76,7 @@ pub(crate) fn apis_newer_than_release(
     let lacking = phase
         .wished_apis(tables)
         .filter(move |apis| !apis.iter().any(|api| has(api)));
-    // Of alternatives the first is the one that the phase would have.
+    // The first alternative is the preferred one.
     lacking.filter_map(|apis| {
         apis.first().map(|api| {
             let since = api.since.as_deref().unwrap_or("a later release");

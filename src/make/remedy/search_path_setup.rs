@@ -1,4 +1,4 @@
-//! How the loader comes to find what was brought.
+//! How the loader finds the installed files.
 
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use crate::make::quote;
 use image_linkage::loader::{SearchStage, SearchStep, TriedFile};
 use image_linkage::path::RootPath;
 
-/// How the loader comes to find what was brought.
+/// How the loader finds the installed files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum SearchPathSetup {
@@ -28,27 +28,27 @@ pub(crate) enum SearchPathSetup {
         folder: RootPath,
         because: String,
     },
-    /// Links in a folder of their own, which a file of `ldconfig` names.
+    /// Links in a folder of their own, which an `ldconfig` file lists.
     Links {
         #[serde(serialize_with = "quote::serialize_path")]
         conf: RootPath,
-        /// The folder in which nothing lies but these links.
+        /// The folder that contains only these links.
         #[serde(serialize_with = "quote::serialize_path")]
         folder: RootPath,
         links: Vec<CreatedLink>,
         because: String,
     },
-    /// A file of `ldconfig` names the folders that the package lists.
+    /// An `ldconfig` file lists the folders that contain the package's files.
     Listed {
         #[serde(serialize_with = "quote::serialize_path")]
         conf: RootPath,
-        /// The one that has the library.
+        /// The folder with the library.
         #[serde(serialize_with = "quote::serialize_path")]
         folder: RootPath,
     },
 }
 
-/// How the loader comes to find what a way brings.
+/// The search path setup of a method.
 pub(super) fn set_up_search_path(
     question: &InstallContext<'_>,
     search: &InstallFolder,
@@ -56,7 +56,7 @@ pub(super) fn set_up_search_path(
     needs: &[RequiredLibrary],
 ) -> SearchPathSetup {
     let InstallFolder { folder, by, because } = search;
-    // Nothing can be run that would name a folder: the files go where the loader looks by itself.
+    // The build cannot configure a folder, so the files go into a default one.
     let FolderDiscovery::Conf(conf) = by else {
         return SearchPathSetup::nothing(format!("{because}: {folder}"));
     };
@@ -93,7 +93,7 @@ pub(super) fn set_up_search_path(
         InstallMethod::Place(place) => make_links(place.links.clone()),
         InstallMethod::Pip(pip) if pip.headers.is_some() => name_folder(&pip.folder),
         InstallMethod::Pip(pip) => link_to(&pip.folder),
-        // Its folder has a libstdc++ and an OpenSSL of conda's, which no other program is to find.
+        // The conda folder contains its own libstdc++ and OpenSSL, which other programs must not find.
         InstallMethod::Conda(conda) => link_to(&conda.environment.prefix.join(b"lib")),
     }
 }
@@ -105,7 +105,7 @@ impl SearchPathSetup {
         }
     }
 
-    /// The folder that is named, where it is known.
+    /// The configured folder, if known.
     pub(crate) fn named_folder(&self) -> Option<&RootPath> {
         match self {
             Self::Folder { folder, .. } | Self::Links { folder, .. } | Self::Listed { folder, .. } => Some(folder),
@@ -120,15 +120,15 @@ pub(crate) struct ChangedLibraryPath {
     pub because: String,
 }
 
-/// `LD_LIBRARY_PATH` without empty elements that nothing needs, and with the folder that is named in front where something
-/// on it would be found before what is brought. The paths `cleared` are gone by then.
+/// `LD_LIBRARY_PATH` without unused empty elements. If another element would be found before the installed library, the
+/// folder goes to the front. The paths `cleared` no longer exist then.
 pub(crate) fn changed_library_path(
     target: &ImageFacts,
     folder: Option<&RootPath>,
     cleared: &[RootPath],
 ) -> Option<ChangedLibraryPath> {
     let value = target.image.config.env("LD_LIBRARY_PATH")?;
-    // ld.so(8): colons and semicolons separate alike.
+    // ld.so(8): both colons and semicolons are separators.
     let is_meant = keeps_libraries_at_work(target);
     let elements = value.split([':', ';']).filter(|part| is_meant || !part.is_empty());
     let elements: Vec<&str> = elements.collect();
@@ -139,7 +139,7 @@ pub(crate) fn changed_library_path(
         (None, true) => "an empty element means the working directory",
         (None, false) => return None,
     };
-    // It may stand on the path already, behind what hides it.
+    // The folder may already be on the path, after the element that hides it.
     let others = elements
         .iter()
         .copied()
@@ -154,7 +154,8 @@ pub(crate) fn changed_library_path(
     })
 }
 
-/// Whether libraries lie in the working directory: an empty element stands for it, and may be meant.
+/// Whether the working directory contains libraries. An empty element means the working directory and may then be
+/// intentional.
 fn keeps_libraries_at_work(target: &ImageFacts) -> bool {
     let context = &target.contexts.as_is;
     let folder = context.rootfs.lookup(&context.environment.working_dir).ok();
@@ -162,7 +163,7 @@ fn keeps_libraries_at_work(target: &ImageFacts) -> bool {
     names.any(|(name, _)| contains_bytes(name, b".so"))
 }
 
-/// Whether the search for libcupti ends on `LD_LIBRARY_PATH`, at something that is not what is wanted and that stays.
+/// Whether the search for libcupti ends on `LD_LIBRARY_PATH` at a wrong object that stays.
 fn is_hidden(target: &ImageFacts, cleared: &[RootPath]) -> bool {
     let resolution = &target.plain.as_is.resolution;
     let failed = resolution.unresolved.iter().flat_map(|missing| &missing.trace);

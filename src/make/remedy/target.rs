@@ -1,4 +1,4 @@
-//! What of an image every step of a remedy asks for: its loader, and the facts of a file in it.
+//! The image's loader and the facts of its files, which every remedy step needs.
 
 use super::RemedyError;
 use crate::facts::ImageFacts;
@@ -7,9 +7,9 @@ use image_linkage::layer::FileFacts;
 use image_linkage::loader::{DynamicLoader, Libc};
 use image_linkage::path::RootPath;
 
-/// The loader of an image that can be helped.
+/// The loader of an image that can be fixed.
 ///
-/// Errors: A [`RemedyError`], where it has none, or musl's.
+/// Errors: A [`RemedyError`] if it has no loader, or musl's.
 pub(super) fn require_glibc_linker(target: &ImageFacts) -> Result<&DynamicLoader, RemedyError> {
     let image = || target.image.reference.clone();
     match &target.contexts.as_is.linker {

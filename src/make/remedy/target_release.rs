@@ -1,4 +1,4 @@
-//! Which release of CUPTI an image is to be given, and what says so.
+//! The CUPTI release for an image, and the evidence for it.
 
 use super::MethodObstacle;
 use super::conda_environment::conda_cuda;
@@ -13,21 +13,21 @@ use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 use python_path::PythonDistribution;
 
-/// The release of CUPTI that an image is to be given, and how it is known.
+/// The CUPTI release for an image, and the evidence for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TargetRelease {
     pub release: LibraryRelease,
-    /// Whether the CUDA runtime of the image has this very version: the toolkit's packages then have it too.
+    /// Whether the image's CUDA runtime has exactly this version; then the toolkit's packages have it too.
     pub is_toolkit: bool,
     /// Whether only its soname is certain.
     pub is_guess: bool,
-    /// What says that it is this one.
+    /// The evidence for this release.
     pub because: String,
 }
 
-/// The release that the image is to be given. Of the soname that the neediest program asks for: the one that a
-/// distribution of Python's or a conda environment pins, that the CUDA runtime or the remains of a CUPTI are of, or else
-/// the newest. One that lacks a function that a program imports is passed over, unless all do.
+/// The release for the image, with the soname that the neediest program requests. The evidence in order: a pin of a
+/// Python distribution, a conda environment, the CUDA runtime, CUPTI remains, and last the newest release. A release
+/// without a function that a program imports is skipped, unless all lack one.
 pub(crate) fn choose_release(
     target: &ImageFacts,
     linker: &DynamicLoader,
@@ -45,7 +45,7 @@ pub(crate) fn choose_release(
     if let Some(cuda) = asked {
         return Some(by_version(cuda, "you asked for it".to_owned()));
     }
-    // The surest first: what pip insists on, what lies there, what a soname leaves open.
+    // Surest evidence first: pins, then files in the image, then the soname.
     let of_conda = || {
         let (cuda, because) = conda_cuda(target).filter(|(cuda, _)| wanted.fits(target, *cuda))?;
         Some(by_version(cuda, because))
@@ -65,7 +65,7 @@ pub(crate) fn choose_release(
     }
 }
 
-/// The library that the image is to be given, in words with what says that it is this one, and the wheel that has it.
+/// The release for the image in words with the evidence, and the wheel that contains it.
 pub(crate) fn release_words(target: &ImageFacts) -> Option<(String, Option<String>)> {
     let linker = target.contexts.as_is.linker.as_ref()?;
     let TargetRelease { release, because, .. } = choose_release(target, linker, None)?;
@@ -76,9 +76,9 @@ pub(crate) fn release_words(target: &ImageFacts) -> Option<(String, Option<Strin
     Some((format!("{} of {version} ({because})", release.soname), wheel))
 }
 
-/// The wheel that has a release, and its version.
+/// The wheel that contains a release, and its version.
 ///
-/// Errors: That there is none.
+/// Errors: No wheel contains it.
 pub(super) fn choose_wheel<'t>(
     target: &'t ImageFacts,
     linker: &DynamicLoader,
@@ -105,7 +105,7 @@ pub(crate) fn release_platform(linker: &DynamicLoader) -> &'static str {
     linker.arch.platform
 }
 
-/// The CUDA that the remains of a CUPTI in the image are of: its copies, links, headers and folders, the surest first.
+/// The CUDA version of the CUPTI remains in the image: copies, links, headers and folders, surest first.
 fn traced_cuda(target: &ImageFacts, wanted: &WantedCupti) -> Option<(CudaVersion, String)> {
     let (library, releases) = (target.library, &target.tables.releases);
     let copies = target.own_copies().filter_map(|copy| {
@@ -135,7 +135,7 @@ fn traced_cuda(target: &ImageFacts, wanted: &WantedCupti) -> Option<(CudaVersion
         let mut parts = file
             .split_components()
             .filter_map(|part| std::str::from_utf8(part).ok());
-        // Where a toolkit is installed, by its packages and by hand.
+        // The install folder of a toolkit, from packages or by hand.
         let version = parts.find_map(|part| part.strip_prefix("cuda-"))?;
         Some((
             parse_cuda_version(version)?,
@@ -146,7 +146,7 @@ fn traced_cuda(target: &ImageFacts, wanted: &WantedCupti) -> Option<(CudaVersion
     all.find(|(cuda, _)| wanted.fits(target, *cuda))
 }
 
-/// The file of a library of this CUDA that is known, of the newest release: its SHA-256, and what else is known.
+/// The known file of a library of this CUDA version, from the newest release: its SHA-256 and facts.
 pub(super) fn known_file<'t>(
     target: &'t ImageFacts,
     linker: &DynamicLoader,
@@ -162,7 +162,7 @@ pub(super) fn known_file<'t>(
     Some((sha256.as_str(), file))
 }
 
-/// The newest known release of a CUDA.
+/// The newest known release of a CUDA version.
 pub(super) fn newest_release<'t>(target: &'t ImageFacts, linker: &DynamicLoader, cuda: CudaVersion) -> Option<&'t str> {
     let mut known = target
         .tables
@@ -172,7 +172,7 @@ pub(super) fn newest_release<'t>(target: &'t ImageFacts, linker: &DynamicLoader,
     known.rfind(|known| parse_cuda_version(known) == Some(cuda))
 }
 
-/// The exact version that a distribution of Python's asks for, the packages around the neediest program first.
+/// The exact version that a Python distribution requires. Packages beside the neediest program come first.
 fn pinned(target: &ImageFacts, wanted: &WantedCupti) -> Option<TargetRelease> {
     let site = neediest_consumer(target).and_then(|consumer| site_packages_of(&consumer.object));
     let distributions = target.related.distributions.iter();
@@ -189,8 +189,8 @@ fn pinned(target: &ImageFacts, wanted: &WantedCupti) -> Option<TargetRelease> {
     nearest.map(|(_, pin)| pin)
 }
 
-/// The release that a requirement of one exact version means, with the folder of packages that it is from: a wheel of the
-/// library, or a toolkit that has one.
+/// The release that an exact requirement means, and its package folder. The requirement is a wheel of the library, or a
+/// toolkit that contains one.
 fn release_of_pin<'t>(
     target: &'t ImageFacts,
     dist: &'t PythonDistribution,
@@ -222,7 +222,7 @@ fn of_runtime(
     let cuda = wanted.cuda?;
     let mut runtimes = target.related.runtimes.iter();
     let runtime = runtimes.find(|runtime| parse_cuda_version(&runtime.version) == Some(cuda));
-    // Mostly the two have one number; where they have not, the newest of the release is as good as another.
+    // The runtime and CUPTI usually have the same version; otherwise the newest CUPTI of that CUDA version will do.
     let same = runtime
         .map(|runtime| &runtime.version)
         .filter(|version| known.contains(&version.as_str()));
@@ -239,7 +239,7 @@ fn of_runtime(
     })
 }
 
-/// The newest release of a soname; only a soname with a number says anything.
+/// The newest release of a soname; `None` for a soname without a version.
 fn of_soname(target: &ImageFacts, wanted: &WantedCupti, known: &[&str]) -> Option<TargetRelease> {
     let release = releases_of_soname(target, wanted, known).next()?;
     let by = wanted.by.as_deref().unwrap_or("the image");
@@ -254,8 +254,8 @@ fn of_soname(target: &ImageFacts, wanted: &WantedCupti, known: &[&str]) -> Optio
     })
 }
 
-/// The newest release of the soname that has all functions that programs import. `lacks` names the one that the likelier
-/// release lacks.
+/// The newest release of the soname with all functions that programs import. `lacks` names the function that the
+/// likelier release lacks.
 fn of_functions(target: &ImageFacts, wanted: &WantedCupti, known: &[&str], lacks: &str) -> Option<TargetRelease> {
     let mut releases = releases_of_soname(target, wanted, known);
     let release = releases.find(|release| lacking_function(target, wanted, release).is_none())?;
@@ -267,7 +267,7 @@ fn of_functions(target: &ImageFacts, wanted: &WantedCupti, known: &[&str], lacks
     })
 }
 
-/// The known releases of the soname that is wanted, the newest first; only a soname with a number says anything.
+/// The known releases of the wanted soname, newest first; none for a soname without a version.
 fn releases_of_soname<'t>(
     target: &'t ImageFacts,
     wanted: &'t WantedCupti,
@@ -284,7 +284,8 @@ fn releases_of_soname<'t>(
     all.filter(|release| wanted.soname.as_deref() == Some(release.soname.as_bytes()))
 }
 
-/// A function that a program imports and a release lacks, in words; `None` also for a release whose functions are unknown.
+/// A function that a program imports and a release lacks, in words. Also `None` if the functions of the release are
+/// unknown.
 fn lacking_function(target: &ImageFacts, wanted: &WantedCupti, release: &LibraryRelease) -> Option<String> {
     let version = release.exact.as_deref()?;
     let asking = target.consumers.iter().filter(|consumer| {

@@ -1,4 +1,4 @@
-//! What is brought into an image, from where, and why not?
+//! Which files are copied into an image, from where, and why not?
 
 use std::fmt::Write as _;
 
@@ -61,7 +61,7 @@ fn said(copy_plan: &CopyPlan) -> String {
     out
 }
 
-/// What is brought from one image into another for a phase, or why nothing is.
+/// The copy plan between two images for a phase, or the error, as text.
 fn brought(from: &str, name: &str, to: &str, means: CacheUpdate) -> String {
     match plan_copy(&facts(from), &phase(name), &facts(to), means) {
         Ok(copy_plan) => said(&copy_plan),

@@ -1,4 +1,4 @@
-//! What an image would have libcupti be.
+//! The libcupti that an image wants.
 
 use crate::facts::software::cuda_runtime;
 use crate::facts::{CuptiConsumer, ImageFacts};
@@ -6,18 +6,18 @@ use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 
-/// What the image would have libcupti be: the soname that its programs ask for, and the version of CUDA.
+/// The libcupti that the image wants: the soname that its programs request, and the CUDA version.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct WantedCupti {
-    /// The soname with its number; `None` where nothing says it.
+    /// The versioned soname; `None` if unknown.
     pub soname: Option<ByteString>,
     pub by: Option<String>,
-    /// The version of CUDA; `None` where nothing says it, or several are there.
+    /// The CUDA version; `None` if unknown or ambiguous.
     pub cuda: Option<cuda_runtime::CudaVersion>,
 }
 
 impl WantedCupti {
-    /// Whether the library of a CUDA has the soname.
+    /// Whether the library of a CUDA version has the soname.
     pub(super) fn fits(&self, target: &ImageFacts, cuda: cuda_runtime::CudaVersion) -> bool {
         let soname = || target.library.release(cuda, None).soname;
         self.soname
@@ -25,7 +25,7 @@ impl WantedCupti {
             .is_none_or(|wanted| **wanted == *soname().as_bytes())
     }
 
-    /// The wish in words.
+    /// The wanted libcupti in words.
     pub(crate) fn words(&self) -> String {
         let soname = self.soname.as_deref().map(escape::escape_bytes);
         let by = self.by.as_ref().map(|by| format!(" (for {by})"));
@@ -36,7 +36,8 @@ impl WantedCupti {
     }
 }
 
-/// What the image would have libcupti be: what the program says that suffers most from its lack, then the toolkit.
+/// The libcupti that the image wants: first by the request of the program that loses most without it, then by the
+/// toolkit.
 pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
     let asked = neediest_consumer(target);
     let cuda = cuda_of(target);
@@ -55,31 +56,30 @@ pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
     let soname = soname.or_else(|| cuda.map(soname_of)).or_else(plain);
     WantedCupti {
         by: asked.map(|consumer| consumer.name.clone()),
-        // A toolkit of another major version says nothing of a program that brings its own CUDA.
+        // Ignore a toolkit with another major version than the program's own CUDA.
         cuda: cuda.filter(|cuda| soname.as_ref() == Some(&soname_of(*cuda))),
         soname,
     }
 }
 
-/// The program that asks for a soname with a number: one that lacks functions before one that is served, and of those the
-/// one that loses most.
+/// The program that requests a versioned soname: first one that lacks functions, then the one that loses most.
 pub(super) fn neediest_consumer(target: &ImageFacts) -> Option<&CuptiConsumer> {
     let numbered = target.consumers.iter();
     let numbered = numbered.filter(|consumer| has_number(target, &base_name(&consumer.wants)));
     numbered.min_by_key(|consumer| (!consumer.misses_functions(), consumer.required))
 }
 
-/// Whether a name says which release it is of; a bare libcupti.so says nothing.
+/// Whether a name has a version; a bare libcupti.so has none.
 fn has_number(target: &ImageFacts, name: &[u8]) -> bool {
     name.len() > target.library.stem.len()
 }
 
-/// The name of a file that may be asked for by its path.
+/// The file name of a request, which may be a path.
 pub(super) fn base_name(wants: &[u8]) -> ByteString {
     RootPath::new(wants).name().into()
 }
 
-/// The one version of the CUDA runtimes in the image, else the one that its environment names.
+/// The CUDA version if all runtimes in the image agree, otherwise that of its environment.
 fn cuda_of(target: &ImageFacts) -> Option<cuda_runtime::CudaVersion> {
     let versions = target.related.runtimes.iter();
     let mut versions: Vec<_> = versions
@@ -87,7 +87,7 @@ fn cuda_of(target: &ImageFacts) -> Option<cuda_runtime::CudaVersion> {
         .collect();
     versions.sort_unstable();
     versions.dedup();
-    // Of several runtimes none says which CUPTI is wanted; a variable of the image may.
+    // Several runtimes do not show which CUPTI is wanted, but the image's variable may.
     match versions.as_slice() {
         [only] => Some(*only),
         _ => cuda_runtime::parse_cuda_version(target.image.config.env("CUDA_VERSION")?),

@@ -1,4 +1,4 @@
-//! The layer that is added: what is brought, the search path, the loader's cache, and the proof.
+//! The added layer: copied files, the search path, the loader's cache, and the provenance record.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,24 +24,24 @@ use image_linkage::loader::{DynamicLoader, Libc, folders_of_cache, run_ldconfig}
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
 
-/// Why a name of CUPTI is deleted.
+/// Why a CUPTI name is deleted.
 pub(super) const MISLEADING: &str = "it has the name of a CUPTI, but leads to another one or to none";
 
-/// An image that is made anew, and what is done to it.
+/// An image to slim, and the changes to it.
 pub(crate) struct SlimInput<'a> {
     pub original: &'a OriginalImage,
-    /// How it was read, and how the new one is.
+    /// The options for reading the original and the new image.
     pub options: &'a ReadOptions<'a>,
     pub facts: &'a ImageFacts,
-    /// What it makes of the phase now.
+    /// The plan of the unchanged image.
     pub plan: &'a Plan,
     pub decision: &'a SlimDecision,
     pub supplier: Option<&'a CuptiSupplier>,
-    /// A folder for what is written on the way.
+    /// A folder for temporary files.
     pub folder: &'a Path,
 }
 
-/// The layer, and the files of the source whose bytes are in it.
+/// The layer, and the extracted source files whose bytes it contains.
 pub(crate) struct GatheredLayer {
     pub layer: AddedLayer,
     pub taken: BTreeMap<RootPath, ExtractedFile>,
@@ -49,24 +49,24 @@ pub(crate) struct GatheredLayer {
 
 /// Gathers the members of the layer.
 ///
-/// Errors: What stands in the way of one, or why the cache cannot be made.
+/// Errors: An obstacle to a member, or why the cache cannot be created.
 pub(crate) fn gather_added_layer(making: &SlimInput<'_>) -> Result<GatheredLayer, SlimError> {
-    // Without what goes: a file may come to lie where one is dropped.
+    // Without the dropped files, because a new file may take the path of one.
     let (rootfs, _) = rootfs::merge_layers(making.decision.apply(&making.original.layers));
     let mut layer = plan_layer(making, &rootfs).map_err(SlimError::Cannot)?;
     let taken = extract_members(making, &layer)?;
-    // Last, when all that it tells of is known. It does not tell of itself.
+    // Last, because it describes all other members. It does not describe itself.
     let proof = write_proof(making, &layer, &taken).text().into_bytes();
     let added = layer.write_file(&rootfs, &PROVENANCE_PLACE.into(), proof, "");
     added.map_err(SlimError::Cannot)?;
     Ok(GatheredLayer { layer, taken })
 }
 
-/// The layer but for its proof: what is brought, the links, the line that names their folder, and the loader's cache.
+/// The layer without its provenance record: files, links, the search path line, and the loader's cache.
 fn plan_layer(making: &SlimInput<'_>, rootfs: &Rootfs) -> Result<AddedLayer, String> {
     let mut layer = AddedLayer::default();
     if let Some(copy_plan) = &making.decision.copy_plan {
-        // First: what is brought may take such a name.
+        // First, because a new file may take such a name.
         for path in &making.decision.clears {
             layer.add(rootfs, path, AddedMember::Deleted)?;
         }
@@ -74,17 +74,17 @@ fn plan_layer(making: &SlimInput<'_>, rootfs: &Rootfs) -> Result<AddedLayer, Str
             layer.copy_files(rootfs, &copy_plan.files, &supplier.facts)?;
         }
         layer.make_links(rootfs, &copy_plan.links)?;
-        // The cache alone would not last: the container runtime makes it anew when the container starts.
+        // The cache alone would not last: the container runtime regenerates it when the container starts.
         if let FolderDiscovery::Conf(conf) = &copy_plan.search.by {
             layer.name_folder(rootfs, conf, &copy_plan.search.folder, &copy_plan.search.because)?;
         }
     }
     layer.make_links(rootfs, &making.decision.path_links)?;
     if let Some(linker) = stale_cache(making) {
-        // As ldconfig would find the image: with the layer on top.
+        // As ldconfig would see the image, with this layer on top.
         let above = rootfs.with_layer(making.original.layers.len(), &layer.index());
         let run = run_ldconfig(&above, linker, folders_of_cache(&above, linker));
-        // A cache that lacks a library hides it from every program.
+        // A library missing from the cache is hidden from every program.
         if let Some(problem) = run.problems.first() {
             return Err(format!("the loader's cache cannot be made: {problem}"));
         }
@@ -98,7 +98,7 @@ fn plan_layer(making: &SlimInput<'_>, rootfs: &Rootfs) -> Result<AddedLayer, Str
     Ok(layer)
 }
 
-/// Takes the files of the layer out of the source: those that were read before.
+/// Extracts the layer's files from the source and checks that they have not changed since the first read.
 fn extract_members(making: &SlimInput<'_>, layer: &AddedLayer) -> Result<BTreeMap<RootPath, ExtractedFile>, SlimError> {
     let Some(supplier) = making.supplier else {
         return Ok(BTreeMap::new());
@@ -112,11 +112,11 @@ fn extract_members(making: &SlimInput<'_>, layer: &AddedLayer) -> Result<BTreeMa
         _ => None,
     };
     let wanted: BTreeMap<RootPath, _> = layer.members().filter_map(copied).collect();
-    // All at once, so that each layer of the source is read one time.
+    // All at once, so that each source layer is read once.
     let paths = wanted.keys().cloned().collect();
     let taken = supplier.extract_files(&paths, &making.options.index.limits, making.folder)?;
     for (from, facts) in wanted {
-        // A folder or an engine's image may have changed since; only files of a known release were hashed then.
+        // A folder or an engine's image may have changed since. Only files of a known release were hashed.
         let is_known = taken.get(&from).is_some_and(|one| {
             one.bytes == facts.bytes && facts.sha256.as_deref().is_none_or(|sha256| *sha256 == *one.sha256)
         });
@@ -127,9 +127,9 @@ fn extract_members(making: &SlimInput<'_>, layer: &AddedLayer) -> Result<BTreeMa
     Ok(taken)
 }
 
-/// The new image as it is to be read once it is written: by the indexes of its layers.
+/// Predicts how the written image will be read, from the indexes of its layers.
 ///
-/// Errors: As those of [`gather_added_layer`].
+/// Errors: Those of [`gather_added_layer`].
 pub(crate) fn foretell_image(making: &SlimInput<'_>) -> Result<ReadImage, SlimError> {
     let mut image = making.facts.image.clone();
     let mut layers = making.decision.apply(&making.original.layers);
@@ -144,7 +144,7 @@ pub(crate) fn foretell_image(making: &SlimInput<'_>) -> Result<ReadImage, SlimEr
     Ok(ReadImage { image, layers })
 }
 
-/// The proof of what goes and of what the layer holds.
+/// The provenance record of the removed files and of the layer.
 fn write_proof(
     making: &SlimInput<'_>,
     layer: &AddedLayer,
@@ -170,7 +170,7 @@ fn write_proof(
             .iter()
             .map(|path| misleading_name(path, making.facts)),
     );
-    // By path, so that two proofs can be compared line by line.
+    // Sorted by path, so that two records can be compared line by line.
     dropped.sort_by(|one, other| one.path.cmp(&other.path));
     let (added, written) = describe_members(making, layer, taken);
     SlimProvenance {
@@ -190,7 +190,7 @@ fn write_proof(
     }
 }
 
-/// What the layer holds: the files that are brought, and what is written beside them.
+/// The contents of the layer: the copied files, and the other written entries.
 fn describe_members(
     making: &SlimInput<'_>,
     layer: &AddedLayer,
@@ -234,7 +234,7 @@ fn describe_members(
     (added, written)
 }
 
-/// A name that is deleted where it leads nowhere or to another release.
+/// A deleted name that is a dangling link or leads to another release.
 fn misleading_name(path: &RootPath, facts: &ImageFacts) -> DroppedFile {
     let rootfs = &facts.contexts.as_is.rootfs;
     let layer = rootfs
@@ -257,7 +257,7 @@ fn linked(twins: &TwinFiles) -> impl Iterator<Item = LinkedFile> {
     })
 }
 
-/// The loader whose cache has to be made anew: when something is brought, or what it names is gone.
+/// The loader whose cache must be regenerated, because files are added or the cache lists a removed file.
 fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
     let linker = making.facts.contexts.as_is.linker.as_ref()?;
     let gone = making.decision.removed_paths();
@@ -268,7 +268,7 @@ fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
             .into_iter()
             .flat_map(image_linkage::loader::LdCache::iter);
         let rootfs = &making.facts.contexts.as_is.rootfs;
-        // A cache names files by the folders of ld.so.conf, some of which are links, such as /lib.
+        // The cache lists files below the folders of ld.so.conf, some of which are links, such as /lib.
         let real = |path: &[u8]| {
             let path = RootPath::new(path);
             let folder = rootfs.lookup(&path.parent().absolute()).ok()?;

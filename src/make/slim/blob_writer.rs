@@ -1,4 +1,4 @@
-//! A layer's blob as it is made: the tar goes in, and the file has both of its digests.
+//! Writes a layer's blob to a file and computes both of its digests from the tar.
 
 use std::io::{self, Write};
 
@@ -10,22 +10,22 @@ use super::staging_files::StagingFile;
 use image_linkage::layer::Compression;
 use image_source::{Digest, ImageError};
 
-/// The level of zstd; that of gzip is its own default.
+/// The zstd level; gzip uses its default.
 const ZSTD_LEVEL: i32 = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WrittenBlob {
-    /// The digest of the bytes as stored.
+    /// The digest of the stored bytes.
     pub digest: Digest,
-    /// The bytes as stored.
+    /// The number of stored bytes.
     pub size: u64,
     /// The digest of the tar.
     pub diff_id: Digest,
-    /// The bytes of the tar.
+    /// The size of the tar in bytes.
     pub bytes: u64,
 }
 
-/// A blob under way. The same tar always gives the same bytes.
+/// A blob in progress. The same tar always gives the same bytes.
 pub(crate) struct BlobWriter(HashedWriter<BlobEncoder>);
 
 enum BlobEncoder {
@@ -35,14 +35,14 @@ enum BlobEncoder {
 }
 
 impl BlobWriter {
-    /// Writes a blob compressed in this way to `file`.
+    /// Starts a blob in `file` with this compression.
     ///
-    /// Errors: What the compressor says.
+    /// Errors: An error of the compressor.
     pub(crate) fn new(file: StagingFile, compression: Compression) -> io::Result<Self> {
         let stored = HashedWriter::new(file);
         let encoder = match compression {
             Compression::None => BlobEncoder::Plain(stored),
-            // No name and no time in the header (RFC 1952, 2.3): they would make each run's digest another one.
+            // The header has no name and no time (RFC 1952, 2.3), because they would change the digest with each run.
             Compression::Gzip => {
                 BlobEncoder::Gzip(GzBuilder::new().mtime(0).write(stored, flate2::Compression::default()))
             }
@@ -51,9 +51,9 @@ impl BlobWriter {
         Ok(Self(HashedWriter::new(encoder)))
     }
 
-    /// Ends the blob, and says what was written.
+    /// Ends the blob and describes it.
     ///
-    /// Errors: What the file gives.
+    /// Errors: An error of the file.
     pub(crate) fn finish(self) -> Result<WrittenBlob, ImageError> {
         let (encoder, diff_id, bytes) = self.0.finish();
         let stored = match encoder {
@@ -92,7 +92,7 @@ impl Write for BlobEncoder {
         }
     }
 
-    // A flush in the middle would end a block of the compressor, and so make other bytes of the same tar.
+    // A flush would end a compressor block, so the same tar would give different bytes.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Makes the new image beside its place: layers that are written again, the one that is added, config and manifest.
+//! Builds the new image in a staging folder: rewritten layers, the added layer, config and manifest.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -23,9 +23,9 @@ use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_source::Digest;
 
-/// Makes the image that `making` describes, of which the layers below the new one are still to be written.
+/// Builds the image that `making` describes: keeps or rewrites each layer, and adds the new one.
 ///
-/// Errors: Why a layer cannot be read, or not be written.
+/// Errors: Why a layer cannot be read or written.
 pub(crate) fn build_new_image<'a>(making: &SlimInput<'a>, form: ImageForm) -> Result<NewImage<'a>, SlimError> {
     let original = making.original;
     let mut work = ImageBuilder {
@@ -41,7 +41,7 @@ pub(crate) fn build_new_image<'a>(making: &SlimInput<'a>, form: ImageForm) -> Re
         work.layer(number, making.decision.cuts.get(&number))?;
     }
     if making.decision.is_nothing() {
-        // The image stays byte for byte what it is: not even the proof is put into it.
+        // The image stays the same byte for byte, without even a provenance record.
         return work.finish(making, None);
     }
     let gathered = added_layer::gather_added_layer(making)?;
@@ -59,14 +59,14 @@ struct ImageBuilder<'a> {
 }
 
 impl<'a> ImageBuilder<'a> {
-    /// Takes over a layer, or writes it again.
+    /// Keeps a layer or rewrites it.
     fn layer(&mut self, number: usize, cut: Option<&LayerCut>) -> Result<(), SlimError> {
         let (Some(index), Some(described)) = (self.original.layers.get(number), self.original.image.layers.get(number))
         else {
             return Ok(());
         };
         let stored = self.compression(number, index, &described.media_type)?;
-        // What an engine saved as a plain tar was compressed in its registry, and is to be again.
+        // An engine saves a layer as a plain tar that was compressed in its registry, so compress it again.
         let squeeze = self.form == LayerStorage::Blobs
             && stored == Compression::None
             && self.original.image.source.saves_plain_layers();
@@ -82,7 +82,7 @@ impl<'a> ImageBuilder<'a> {
                 let write = |out: &mut BlobWriter| match cut {
                     Some(cut) => rewrite_layer(self.original.tar(number)?, cut, self.limits, out)
                         .map_err(|why| self.failed(number, &why)),
-                    // Byte for byte, padding behind the end marker included: its diff id stays.
+                    // Byte for byte, including padding after the end marker, so that its diff id stays the same.
                     None => interrupt::copy_interruptible(&mut self.original.tar(number)?, out)
                         .map(drop)
                         .map_err(|error| self.failed(number, &error.to_string())),
@@ -99,25 +99,25 @@ impl<'a> ImageBuilder<'a> {
         Ok(())
     }
 
-    /// How a layer is stored: as its media type says, or, where nothing says it, by its first bytes.
+    /// The compression of a layer: from its media type or, without a manifest, from its first bytes.
     fn compression(&self, number: usize, index: &LayerIndex, media_type: &str) -> Result<Compression, SlimError> {
-        // One digest for both: the blob is the tar.
+        // Equal digests mean that the blob is the tar.
         if index.digest == index.diff_id {
             return Ok(Compression::None);
         }
         if self.original.documents.manifest.is_some() {
-            // By the media type, as clients do: what is not the tar itself is zstd or gzip (image-spec, layer.md).
+            // By media type, as clients do: a blob that is not the tar is zstd or gzip (image-spec, layer.md).
             let is_zstd = media_type.ends_with("zstd");
             return Ok(if is_zstd { Compression::Zstd } else { Compression::Gzip });
         }
         let mut start = Vec::new();
-        // The longest magic number is that of zstd, with four bytes (RFC 8878, 3.1.1).
+        // The longest magic number, that of zstd, has four bytes (RFC 8878, 3.1.1).
         let read = self.original.blob(number)?.take(4).read_to_end(&mut start);
         read.map_err(|error| SlimError::Cannot(format!("layer {}: {error}", number + 1)))?;
         Ok(Compression::of(&start))
     }
 
-    /// Writes a layer's tar into a blob of the staging folder.
+    /// Writes a layer's tar into a blob in the staging folder.
     fn stage(
         &self,
         compression: Compression,
@@ -130,7 +130,7 @@ impl<'a> ImageBuilder<'a> {
         Ok((writer.finish()?, LayerOrigin::Staged(path)))
     }
 
-    /// What a layer is once it is written again; nothing is kept of its bytes.
+    /// Computes the digest and size of a rewritten layer without storing its bytes.
     fn measure(&self, number: usize, cut: &LayerCut) -> Result<WrittenBlob, SlimError> {
         let mut writer = HashedWriter::new(io::sink());
         let written = rewrite_layer(self.original.tar(number)?, cut, self.limits, &mut writer);
@@ -164,7 +164,7 @@ impl<'a> ImageBuilder<'a> {
         self.layers.push(StoredLayer {
             of: None,
             blob,
-            // For a plain tar too: an archive of Docker says no media type of a layer.
+            // Also for a plain tar: a Docker archive does not store a layer's media type.
             media_type: self.family.layer_type(None, Compression::Gzip),
             origin,
         });
@@ -175,7 +175,7 @@ impl<'a> ImageBuilder<'a> {
         let original = self.original;
         let diff_ids: Vec<Digest> = self.layers.iter().map(|it| it.blob.diff_id.clone()).collect();
         let history = added.as_ref().map(|_| history(making.decision, &making.plan.phase));
-        // With no new layer nothing in the config has changed, and its bytes stay.
+        // Without a new layer the config is unchanged, so keep its bytes.
         let config = match &history {
             None => original.documents.config.clone(),
             history => {
@@ -222,7 +222,7 @@ fn in_manifest(layer: &StoredLayer) -> ManifestLayer {
     }
 }
 
-/// What the history says of the layer that is added.
+/// The history entry of the added layer.
 fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
     let mut words = Vec::new();
     if let Some(copy_plan) = &decision.copy_plan {

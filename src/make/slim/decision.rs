@@ -1,4 +1,4 @@
-//! What is done to an image: what is brought, what goes, and what each layer becomes.
+//! The changes to an image: the added files, the removed files, and the change to each layer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,34 +22,34 @@ use image_linkage::path::RootPath;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DropMode {
-    /// What the phase does not need goes.
+    /// Remove files that the phase does not need.
     Drop,
     Keep,
 }
 
-/// What is done to an image.
+/// The changes to an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SlimDecision {
-    /// What is brought, or, without a file in it, how the image's own CUPTI gets onto the search path; `None` where the image
-    /// serves the phase, or nothing can be done for it.
+    /// The files to copy. Without files, a search path to the image's own CUPTI. `None` if the image already serves the
+    /// phase or cannot be fixed.
     pub copy_plan: Option<CopyPlan>,
-    /// How the image's own CUPTI would get there, where another one is brought as it was asked for.
+    /// A search path to the image's own CUPTI, if another copy is installed on request.
     pub own: Option<CopyPlan>,
-    /// Names of CUPTI that lead nowhere or to another release, and would still be told of.
+    /// CUPTI names that are dangling links or lead to another release, and that findings would still report.
     pub clears: Vec<RootPath>,
     /// Links at the paths by which programs open the library.
     pub path_links: Vec<CreatedLink>,
-    /// `LD_LIBRARY_PATH` as it is to be.
+    /// The new `LD_LIBRARY_PATH`.
     pub library_path: Option<ChangedLibraryPath>,
-    /// The files that go, each with the links that lead to it.
+    /// The removed files, each with the links to it.
     pub drop: Vec<PlanItem>,
-    /// Files of one layer that a layer above hides: nobody sees them, and their bytes are pulled all the same.
+    /// Files that an upper layer hides: invisible, but their bytes are still pulled.
     pub hidden: Vec<PlanItem>,
-    /// The files that could go and stay all the same, each with the reason.
+    /// Removable files that stay, each with the reason.
     pub stays: Vec<(RootPath, String)>,
     /// Copies of one file that are stored once.
     pub twins: Vec<TwinFiles>,
-    /// What is left out of each layer, by its number; layers that stay as they are have no entry.
+    /// The removals from each layer, by layer number; unchanged layers have no entry.
     pub cuts: BTreeMap<usize, LayerCut>,
 }
 
@@ -58,7 +58,7 @@ impl SlimDecision {
         self.copy_plan.is_none() && self.path_links.is_empty() && self.cuts.is_empty() && self.library_path.is_none()
     }
 
-    /// The paths that go, links included.
+    /// The removed paths, including links.
     pub(crate) fn removed_paths(&self) -> BTreeSet<RootPath> {
         let items = self.drop.iter();
         items
@@ -67,12 +67,12 @@ impl SlimDecision {
             .collect()
     }
 
-    /// All that goes, whether somebody saw it or not.
+    /// All removed files, visible or hidden.
     pub(crate) fn removed_items(&self) -> impl Iterator<Item = &PlanItem> {
         self.drop.iter().chain(&self.hidden)
     }
 
-    /// What goes from one layer.
+    /// The paths removed from one layer.
     pub(super) fn removed_from(&self, number: usize) -> BTreeSet<RootPath> {
         let hidden = self.hidden.iter().filter(|item| item.layer == number);
         let mut gone = self.removed_paths();
@@ -87,7 +87,7 @@ impl SlimDecision {
         paths.filter(is_installed_list)
     }
 
-    /// What the layers hold afterwards, without those that are added.
+    /// The contents of the layers afterwards, without the added layer.
     pub(crate) fn apply(&self, layers: &[LayerIndex]) -> Vec<LayerIndex> {
         let cut = |(number, layer): (usize, &LayerIndex)| match self.cuts.get(&number) {
             Some(cut) => cut.apply(layer),
@@ -97,9 +97,9 @@ impl SlimDecision {
     }
 }
 
-/// Decides what is done to an image, of which `plan` is that of the phase.
+/// Decides the changes to an image; `plan` is for `phase`.
 ///
-/// Errors: Why what it lacks cannot be brought.
+/// Errors: Why the missing files cannot be copied.
 pub(crate) fn decide_changes(
     original: &OriginalImage,
     facts: &ImageFacts,
@@ -109,15 +109,15 @@ pub(crate) fn decide_changes(
     dropping: DropMode,
 ) -> Result<SlimDecision, SlimError> {
     let mut decision = SlimDecision::default();
-    // An image that has what the phase demands needs nothing, wherever it could be had from.
-    // What lies beside a library off the search path may be asked for by name.
+    // An image that meets the phase's demands needs nothing from any source. Links only suffice for a loadable library:
+    // files beside a library off the search path may also be requested by name.
     if plan.lacks_cupti(facts) && facts.status.as_is == CuptiStatus::Loadable {
         decision.path_links = links_that_suffice(facts, plan);
     }
     if plan.lacks_cupti(facts) && decision.path_links.is_empty() {
         decision.own = plan_in_place(facts, phase);
         decision.copy_plan = match supplier {
-            // The same files a second time would be dead weight.
+            // A second copy of the same files would be dead weight.
             Some(supplier)
                 if decision.own.is_none() || !has_files_of(facts, phase, &supplier.facts, CacheUpdate::Cache) =>
             {
@@ -147,7 +147,7 @@ pub(crate) fn decide_changes(
     Ok(decision)
 }
 
-/// How the CUPTI that lies in the image gets onto the search path, with no file brought; `None` where it cannot serve.
+/// A search path to the CUPTI in the image, without new files; `None` if that does not work.
 fn plan_in_place(facts: &ImageFacts, phase: &Phase) -> Option<CopyPlan> {
     let plan = find_in_place(facts, phase, CacheUpdate::Cache).ok()?;
     (plan.search.by != FolderDiscovery::Default).then(|| CopyPlan {

@@ -5,19 +5,19 @@ use image_source::ImageError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SlimError {
-    /// An image could not be read, or its place could not be reached.
+    /// An image could not be read, or the output could not be reached.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// The image cannot be helped with what there is.
+    /// The image cannot be fixed with the given source.
     #[error(transparent)]
     Refused(#[from] RemedyError),
-    /// The output is there already.
+    /// The output exists.
     #[error("{0} is there already; --force replaces it")]
     Exists(String),
-    /// What was made does not serve the phase.
+    /// The new image does not serve the phase.
     #[error("{0}")]
     Unfit(String),
-    /// Anything else, in one sentence.
+    /// Any other error, in one sentence.
     #[error("{0}")]
     Cannot(String),
 }

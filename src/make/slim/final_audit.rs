@@ -1,4 +1,4 @@
-//! What a new image comes to: audited as any image is, and compared with the one it was made of.
+//! Audits a new image like any other, and compares it with the original.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,23 +14,23 @@ use crate::make::still_works;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// Audits a new image, as it was read back, for its phase.
+/// Audits a new image for its phase after reading it back.
 ///
-/// Errors: When its verdict is no better than open: it is not put anywhere then; or when something changed that was not meant to.
+/// Errors: The verdict is unknown or a failure, or there is an unintended change. Nothing is output then.
 pub(crate) fn audit_new_image(
     making: &SlimInput<'_>,
     made: &NewImage<'_>,
     read: ReadImage,
 ) -> Result<AuditedImage, SlimError> {
     let facts = gather_facts(making, read);
-    // First: an image that changed where it should not is wrong, whatever its verdict.
+    // First, because an unintended change is wrong with any verdict.
     same_but(making, made, &facts)?;
     judge_new_image(making, facts)
 }
 
-/// Audits the image that a run would write, for its phase.
+/// Audits the predicted image for its phase.
 ///
-/// Errors: As those of [`audit_new_image`], or why it could not be written.
+/// Errors: Those of [`audit_new_image`], or why the image could not be written.
 pub(crate) fn audit_foretold_image(making: &SlimInput<'_>) -> Result<AuditedImage, SlimError> {
     making.original.require_own_layers()?;
     judge_new_image(making, gather_facts(making, foretell_image(making)?))
@@ -47,7 +47,7 @@ fn gather_facts(making: &SlimInput<'_>, read: ReadImage) -> ImageFacts {
     )
 }
 
-/// Errors: When something that loaded does no longer, or its verdict is no better than open.
+/// Errors: An object no longer loads, or the verdict is unknown or a failure.
 fn judge_new_image(making: &SlimInput<'_>, facts: ImageFacts) -> Result<AuditedImage, SlimError> {
     still_works::check_still_works(&making.facts.contexts, &facts.contexts)
         .map_err(|why| SlimError::Cannot(format!("nothing was written: {why}")))?;
@@ -60,7 +60,7 @@ fn judge_new_image(making: &SlimInput<'_>, facts: ImageFacts) -> Result<AuditedI
         environment,
     );
     match audit.plan(phase) {
-        // A verdict that could not be had is refused like a bad one: nobody knows whether the image serves.
+        // An unknown verdict is rejected like a failure, because the image may not serve the phase.
         Some(plan) if matches!(plan.verdict, Verdict::Pass | Verdict::Warn) => Ok(audit),
         Some(plan) => {
             let gaps = audit.facts.gaps.iter();
@@ -80,7 +80,7 @@ fn judge_new_image(making: &SlimInput<'_>, facts: ImageFacts) -> Result<AuditedI
     }
 }
 
-/// Whether the new image is the old one but for what was meant: paths that go and members that are added.
+/// Checks that the new image only differs by intended changes: removed paths and added members.
 fn same_but(making: &SlimInput<'_>, made: &NewImage<'_>, after: &ImageFacts) -> Result<(), SlimError> {
     let decision = making.decision;
     let gone = decision.removed_paths();
@@ -88,7 +88,7 @@ fn same_but(making: &SlimInput<'_>, made: &NewImage<'_>, after: &ImageFacts) -> 
     let added = added.flat_map(|layer| layer.members().map(|(path, _)| path).chain(layer.folders()));
     let lists: Vec<RootPath> = decision.changed_lists(&making.original.layers).collect();
     let meant: BTreeSet<&RootPath> = added.chain(&gone).chain(&lists).collect();
-    // A folder that no layer has by itself is there for what lies in it alone.
+    // A folder without its own layer entry only exists because of its contents.
     let paths = gone.iter().chain(decision.hidden.iter().map(|item| &item.path));
     let implied: BTreeSet<RootPath> = paths.flat_map(RootPath::folders).collect();
     let [before, after] = [making.facts, after].map(|facts| tree(&facts.contexts.as_is.rootfs, &meant));
@@ -108,22 +108,22 @@ fn same_but(making: &SlimInput<'_>, made: &NewImage<'_>, after: &ImageFacts) -> 
     }
 }
 
-/// What two file systems are compared by.
+/// The compared properties of a file system node.
 struct NodeSummary {
     what: String,
-    /// Only files that matter by their name have one.
+    /// Only files with relevant names have one.
     sha256: Option<String>,
 }
 
 impl NodeSummary {
     fn is_same(&self, other: &Self) -> bool {
-        // A file that a hard link took over has another name, by which it may not matter.
+        // A hard link that became the file has another name, which may not be hashed.
         let is_hashed = self.sha256.is_some() && other.sha256.is_some();
         self.what == other.what && (!is_hashed || self.sha256 == other.sha256)
     }
 }
 
-/// What lies at each path, but for those that are meant to change.
+/// The nodes by path, without those that are meant to change.
 fn tree(rootfs: &Rootfs, meant: &BTreeSet<&RootPath>) -> BTreeMap<RootPath, NodeSummary> {
     let mut tree = BTreeMap::new();
     rootfs.visit(|path, _, node| {

@@ -1,10 +1,10 @@
-//! Bytes hashed and counted on their way into something else.
+//! Hashes and counts bytes as they are written.
 
 use std::io::{self, Write};
 
 use image_linkage::digest::{Digest, DigestHasher};
 
-/// Hashes by SHA-256 and counts what `inner` takes.
+/// Hashes with SHA-256 and counts the bytes that `inner` accepts.
 pub(super) struct HashedWriter<W> {
     inner: W,
     hasher: DigestHasher,
@@ -20,7 +20,7 @@ impl<W> HashedWriter<W> {
         }
     }
 
-    /// What took the bytes, their digest and their number.
+    /// The inner writer, the digest and the number of bytes.
     pub(super) fn finish(self) -> (W, Digest, u64) {
         (self.inner, self.hasher.finish(), self.bytes)
     }
@@ -29,7 +29,7 @@ impl<W> HashedWriter<W> {
 impl<W: Write> Write for HashedWriter<W> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let n = self.inner.write(buf)?;
-        // Only what was taken: the rest is offered again.
+        // Only the accepted bytes; the caller writes the rest again.
         self.hasher.update(buf.get(..n).unwrap_or_default());
         self.bytes += n as u64;
         Ok(n)

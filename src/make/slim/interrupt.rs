@@ -1,43 +1,43 @@
-//! Whether somebody wants to stop: long copies look before each piece, fail, and so clean up behind them.
+//! Interruption of long copies: they check a flag before each chunk, fail, and clean up.
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use image_source::{BlobStore, ImageError, LayerDescriptor};
 
-// One for the process, as a signal is.
+// One flag per process, because signals are per process.
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Whether this process looks at the flag.
+/// Whether this process checks the flag.
 static LOOKS: AtomicBool = AtomicBool::new(false);
 
-/// The bytes that are copied between two looks.
+/// The number of bytes copied between two checks.
 const PIECE: usize = 256 << 10;
 
-/// From now on an interruption is left to who copies.
+/// From now on the copying code handles interruptions.
 pub(crate) fn handle_interrupts() {
     LOOKS.store(true, Ordering::Relaxed);
 }
 
-/// Asks whoever copies to stop. Gives whether somebody will: nobody who was asked before.
+/// Asks the copying code to stop. Returns whether it will; `false` if it was already asked.
 pub(crate) fn request_stop() -> bool {
     LOOKS.load(Ordering::Relaxed) && !STOP.swap(true, Ordering::Relaxed)
 }
 
-/// Fails once somebody wants to stop.
+/// Fails after a stop request.
 ///
-/// Errors: That it was interrupted.
+/// Errors: The interruption.
 pub(crate) fn check_interrupt() -> io::Result<()> {
-    // Relaxed: nothing else is handed over by the flag.
+    // Relaxed: the flag guards no other data.
     if STOP.load(Ordering::Relaxed) {
-        // Not `ErrorKind::Interrupted`, which copies take for a reason to try again.
+        // Not `ErrorKind::Interrupted`, because callers retry on that.
         return Err(io::Error::other("interrupted"));
     }
     Ok(())
 }
 
-/// Copies everything from `from` to `to`, and gives the number of bytes.
+/// Copies everything from `from` to `to`. Returns the number of bytes.
 ///
-/// Errors: What either gives, or that it was interrupted.
+/// Errors: An error of either side, or the interruption.
 pub(crate) fn copy_interruptible(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<u64> {
     let mut buffer = vec![0; PIECE];
     let mut copied = 0;
@@ -46,7 +46,7 @@ pub(crate) fn copy_interruptible(from: &mut dyn Read, to: &mut dyn Write) -> io:
         let n = match from.read(&mut buffer) {
             Ok(0) => return Ok(copied),
             Ok(n) => n,
-            // Some signal came; whether to stop is asked at the next round.
+            // Another signal; the next round checks for a stop.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
@@ -55,7 +55,7 @@ pub(crate) fn copy_interruptible(from: &mut dyn Read, to: &mut dyn Write) -> io:
     }
 }
 
-/// A reader that fails once somebody wants to stop.
+/// A reader that fails after a stop request.
 pub(crate) struct InterruptibleReader<R>(pub R);
 
 impl<R: Read> Read for InterruptibleReader<R> {
@@ -65,7 +65,7 @@ impl<R: Read> Read for InterruptibleReader<R> {
     }
 }
 
-/// Blobs whose readers fail once somebody wants to stop.
+/// Blobs whose readers fail after a stop request.
 pub(crate) struct InterruptibleBlobs<'a>(pub &'a dyn BlobStore);
 
 impl BlobStore for InterruptibleBlobs<'_> {

@@ -1,8 +1,14 @@
-//! Makes an image that serves a phase of one that does not, and a smaller one of one that carries dead weight.
+//! Turns an image into one that serves a phase, and removes its dead weight.
 //!
-//! The way is one: the image is read ([`original_image`]), what is brought and what goes is decided ([`decision`]), the new
-//! layers are written beside the output ([`build_image`]), what they come to is audited as any image is ([`final_audit`]), and only
-//! then it is put where it belongs ([`output`]). A [`provenance`] of what was done travels with it.
+//! The steps:
+//!
+//! * [`original_image`] reads the image.
+//! * [`decision`] decides what to add and to remove.
+//! * [`build_image`] writes the new layers beside the output.
+//! * [`final_audit`] audits the result like any image.
+//! * [`output`] moves it into place.
+//!
+//! The image contains a record of the changes ([`provenance`]).
 
 pub(crate) mod added_layer;
 pub(crate) mod blob_writer;

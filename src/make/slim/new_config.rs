@@ -1,4 +1,4 @@
-//! The config of an image that is written again: what is not changed stays as it is written.
+//! The config of a rewritten image. Unchanged parts keep their exact text.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -6,20 +6,20 @@ use serde_json::value::RawValue;
 use super::raw_object::{RawObject, field, raw};
 use image_linkage::digest::Digest;
 
-/// What the history says of a layer.
+/// The history text of a layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct LayerHistory {
     pub created_by: String,
     pub comment: String,
 }
 
-/// What counts of an entry that is there.
+/// The relevant field of an existing entry.
 #[derive(Deserialize)]
 struct HistoryEntry {
     empty_layer: Option<bool>,
 }
 
-/// An entry that is added.
+/// A new entry.
 #[derive(Serialize)]
 struct NewEntry<'a> {
     created: &'a str,
@@ -27,17 +27,17 @@ struct NewEntry<'a> {
     added: Option<&'a LayerHistory>,
 }
 
-/// The config with other layers: `diff_ids` are those of all layers, `added` says of the last one what it is
-/// where it is new, and `library_path` what `LD_LIBRARY_PATH` is to be where that changes.
+/// The config with new layers. `diff_ids` lists all layers, `added` describes the last one if it is new, and
+/// `library_path` is a changed `LD_LIBRARY_PATH`.
 ///
-/// Errors: What is wrong with the config.
+/// Errors: Why the config is invalid.
 pub(crate) fn write_config(
     config: &[u8],
     diff_ids: &[Digest],
     added: Option<&LayerHistory>,
     library_path: Option<&str>,
 ) -> Result<Vec<u8>, String> {
-    // As a map that keeps its order, not as a type: fields that are not known here would get lost in one.
+    // An ordered map and not a type, because a type would lose unknown fields.
     let mut document: RawObject =
         serde_json::from_slice(config).map_err(|error| format!("the image's config cannot be read: {error}"))?;
     let ids: Vec<&str> = diff_ids.iter().map(AsRef::as_ref).collect();
@@ -55,14 +55,14 @@ pub(crate) fn write_config(
         document.insert("config".to_owned(), raw(&execution)?);
     }
     if let Some(added) = added {
-        // The time of the image as it is: that of this run would make every result another one.
+        // The time of the original image, because the current time would make every result different.
         let created: Option<String> = field(&document, "created");
         let created = created.as_deref().unwrap_or("1970-01-01T00:00:00Z");
         let there = document.get("history").map_or("null", |history| history.get());
         let history: Result<Option<Vec<Box<RawValue>>>, _> = serde_json::from_str(there);
         let history = history.map_err(|error| format!("the history of the image's config cannot be read: {error}"))?;
         let mut history = history.unwrap_or_default();
-        // An entry counts for the layer of its place: those that are missing before it are put in.
+        // Entries match layers by position, so fill in missing ones first.
         let told = history.iter().filter(|entry| makes_layer(entry)).count();
         for _ in told + 1..diff_ids.len() {
             history.push(raw(&NewEntry { created, added: None })?);

@@ -1,4 +1,4 @@
-//! A new image that is not yet in its place: what it is, and where the bytes of its layers are.
+//! A new image that is not yet in place: its documents, and the location of its layers' bytes.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ use image_source::{Digest, Platform};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LayerStorage {
-    /// As blobs with a digest: those that stay keep theirs, new ones are compressed.
+    /// Blobs with a digest. Unchanged layers keep theirs; new ones are compressed.
     Blobs,
-    /// As plain tars, as `docker save` writes them.
+    /// Plain tars, as in the output of `docker save`.
     Tars,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct ImageForm {
 }
 
 impl ImageForm {
-    /// That of a registry, for an image whose original has this manifest.
+    /// The form for a registry; `original` is the manifest of the original image.
     pub(crate) fn of_registry(original: Option<&[u8]>) -> Self {
         Self {
             storage: LayerStorage::Blobs,
@@ -40,34 +40,34 @@ impl ImageForm {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredLayer {
-    /// The layer of the original image that it is or is made of; `None` for one that is added.
+    /// The number of the original layer that it is or derives from; `None` for an added layer.
     pub of: Option<usize>,
     pub blob: WrittenBlob,
     pub media_type: String,
     pub origin: LayerOrigin,
 }
 
-/// Where the bytes of a layer are.
+/// The location of a layer's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LayerOrigin {
-    /// In the image it was made of, in this layer.
+    /// An unchanged layer of the original image.
     Kept(usize),
     Staged(PathBuf),
-    /// In the image it was made of, in this layer; they are written again when they are asked for.
+    /// A layer of the original image that is rewritten on each read.
     Again(usize, LayerCut),
 }
 
-/// A new image, not yet in its place.
+/// A new image that is not yet in place.
 pub(crate) struct NewImage<'a> {
     pub original: &'a OriginalImage,
     pub platform: Platform,
-    /// Its layers, lowest first.
+    /// The layers, lowest first.
     pub layers: Vec<StoredLayer>,
     pub config: Vec<u8>,
     pub manifest: Vec<u8>,
     pub manifest_type: &'static str,
     pub form: LayerStorage,
-    /// What was added; `None` where nothing was done.
+    /// The added layer; `None` if nothing was changed.
     pub added: Option<AddedLayer>,
     pub(super) limits: &'a Limits,
 }
@@ -80,7 +80,7 @@ impl NewImage<'_> {
         match &layer.origin {
             LayerOrigin::Kept(number) => self.original.blob(*number),
             LayerOrigin::Staged(path) => Ok(Box::new(interrupt::InterruptibleReader(open_staging_file(path)?))),
-            // Such layers are made only for places that take tars, and have no blob.
+            // Such layers only exist for outputs that take tars.
             LayerOrigin::Again(..) => Err(SlimError::Cannot(
                 "a layer that is written again is no blob yet".to_owned(),
             )),
@@ -89,7 +89,7 @@ impl NewImage<'_> {
 
     /// Writes the tar of a layer to `out`.
     ///
-    /// Errors: What the layer or `out` gives.
+    /// Errors: An error of the layer or `out`.
     pub(crate) fn write_tar(&self, layer: &StoredLayer, out: &mut dyn Write) -> Result<(), SlimError> {
         let copied = match &layer.origin {
             LayerOrigin::Kept(number) => interrupt::copy_interruptible(&mut self.original.tar(*number)?, out),
@@ -105,12 +105,12 @@ impl NewImage<'_> {
             .map_err(|error| SlimError::Cannot(format!("layer {}: {error}", layer.blob.diff_id)))
     }
 
-    /// The digest of the config, as it is written.
+    /// The digest of the written config.
     pub(crate) fn config_digest(&self) -> Digest {
         Digest::of(&self.config)
     }
 
-    /// The bytes of all layers as stored, and uncompressed.
+    /// The size of all layers in bytes, stored and uncompressed.
     pub(crate) fn sizes(&self) -> (u64, u64) {
         let stored = self.layers.iter().map(|layer| layer.blob.size).sum();
         (stored, self.layers.iter().map(|layer| layer.blob.bytes).sum())

@@ -1,4 +1,4 @@
-//! The manifest of an image that is written again: what is not changed stays as it is written.
+//! The manifest of a rewritten image. Unchanged parts keep their exact text.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use super::raw_object::{RawObject, field, raw};
 use image_linkage::digest::Digest;
 use image_linkage::layer::Compression;
 
-/// The media type of Docker's config; with it come Docker's other media types.
+/// Docker's config media type, which implies Docker's other media types.
 const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
 const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar";
 const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
@@ -15,8 +15,8 @@ const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// Annotations that are true of the bytes of one blob alone: the tables of contents of eStargz and zstd:chunked, and what
-/// containerd notes of the tar in it.
+/// Annotations that only describe the bytes of one blob: the tables of contents of eStargz and zstd:chunked, and
+/// containerd's notes about the tar.
 const OF_BYTES: [&str; 5] = [
     "containerd.io/snapshot/",
     "containerd.io/uncompressed",
@@ -28,7 +28,7 @@ const OF_BYTES: [&str; 5] = [
 /// A layer of the new manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ManifestLayer {
-    /// The layer of the original manifest, from 0, that it is or is made of; `None` for one that is added.
+    /// The number from 0 of the original layer that it is or derives from; `None` for an added layer.
     pub of: Option<usize>,
     pub media_type: String,
     /// The digest of its blob.
@@ -37,20 +37,20 @@ pub(crate) struct ManifestLayer {
     pub size: u64,
 }
 
-/// The family of media types that an image is written in.
+/// The family of an image's media types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MediaFamily {
-    /// Those of the OCI image specification.
+    /// The OCI image specification.
     Oci,
-    /// Those of Docker's schema 2.
+    /// Docker's schema 2.
     Docker,
 }
 
 impl MediaFamily {
-    /// The family of an image by its manifest as it is stored; OCI where it has none.
+    /// The family of a stored manifest; OCI without a manifest.
     pub(crate) fn of_manifest(manifest: Option<&[u8]>) -> Self {
         let document = manifest.and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
-        // Clients choose by the config's type: a manifest may leave out its own.
+        // Clients go by the type of the config, because a manifest may omit its own.
         let config = document
             .as_ref()
             .and_then(|document| document.pointer("/config/mediaType"));
@@ -60,11 +60,11 @@ impl MediaFamily {
         }
     }
 
-    /// The media type in this family of a layer that is stored so and was called `written` before.
+    /// The media type of a layer in this family. `written` is its previous type and `stored` its compression.
     pub(crate) fn layer_type(self, written: Option<&str>, stored: Compression) -> String {
         let is_docker = |written: &&str| written.starts_with(DOCKER_LAYER);
         match (self, written) {
-            // An engine's archive calls its layers by Docker's names, whatever the image's own are.
+            // An engine's archive always uses Docker's type names, even for OCI images.
             (Self::Oci, Some(written)) if !is_docker(&written) => written.to_owned(),
             (Self::Oci, _) => format!("{OCI_LAYER}{}", ending(stored, "+")),
             (Self::Docker, Some(written)) => written.to_owned(),
@@ -87,7 +87,7 @@ impl MediaFamily {
     }
 }
 
-/// How a layer's media type ends (image-spec, layer.md).
+/// The suffix of a layer's media type (image-spec, layer.md).
 fn ending(stored: Compression, mark: &str) -> String {
     match stored {
         Compression::None => String::new(),
@@ -96,10 +96,10 @@ fn ending(stored: Compression, mark: &str) -> String {
     }
 }
 
-/// The manifest of an image with another config and other layers, in the media types of `family`. Everything else stays,
-/// in the order in which it is written; where nothing is changed, its bytes stay, and with them its digest.
+/// The manifest with a new config and new layers, in the media types of `family`. Other fields keep their order. If
+/// nothing changes, the bytes and the digest stay the same.
 ///
-/// Errors: What is wrong with the manifest.
+/// Errors: Why the manifest is invalid.
 pub(crate) fn write_manifest(
     original: Option<&[u8]>,
     family: MediaFamily,
@@ -131,14 +131,14 @@ pub(crate) fn write_manifest(
     };
     let layers: Vec<_> = layers.iter().map(describe).collect::<Result<_, _>>()?;
     document.insert("layers".to_owned(), raw(&layers)?);
-    // A manifest is sent under its family's type, and a registry refuses one that calls itself otherwise.
+    // A manifest is sent with its family's type, and a registry rejects one that contains another.
     if before
         .get("mediaType")
         .is_some_and(|named| named.get() != media_type.get())
     {
         document.insert("mediaType".to_owned(), media_type.clone());
     }
-    // By value: a descriptor that is taken over may be written with blanks.
+    // Compare by value: an unchanged descriptor may contain spaces.
     let values = |document: &RawObject| serde_json::to_value(document).ok();
     match original {
         Some(bytes) if values(&document).is_some_and(|values_now| Some(values_now) == values(&before)) => {
@@ -151,7 +151,7 @@ pub(crate) fn write_manifest(
     }
 }
 
-/// A descriptor with another blob; what it says of neither blob stays.
+/// A descriptor with a new blob; unrelated fields stay.
 fn describe_blob(
     old: Option<RawObject>,
     media_type: &str,
@@ -164,7 +164,7 @@ fn describe_blob(
     named.insert("digest".to_owned(), raw(&digest.as_ref())?);
     named.insert("size".to_owned(), raw(&size)?);
     if !is_same {
-        // The old bytes, and where they can be had (image-spec, descriptor.md, "Properties").
+        // These contain the old bytes or their location (image-spec, descriptor.md, "Properties").
         named.shift_remove("data");
         named.shift_remove("urls");
         if let Some(mut annotations) = field::<RawObject>(&named, "annotations") {
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// A manifest with fields that are not known here, and an order and spaces that are nobody's default.
+    /// A manifest with unknown fields, and with an unusual order and spacing.
     fn docker() -> String {
         format!(
             r#"{{"annotations": {{"z":"1","b":"2","m":"3"}}, "extra":{{"y":1,"x":2}},"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.v2+json","layers":[{{"x":0,"size":7,"digest":"{0}","mediaType":"application/vnd.docker.image.rootfs.diff.tar.gzip","annotations":{{"z":"","y":"","a":""}}}}],"config":{{"mediaType":"application/vnd.docker.container.image.v1+json","digest":"{0}","size":2}},"last":null}}"#,

@@ -1,4 +1,4 @@
-//! An image whose layers can be opened again: what can be read only once is put into a file first.
+//! An image whose layers can be opened repeatedly. A source that can only be read once is saved to a file first.
 
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -16,36 +16,36 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 use image_source::{BlobStore, Image, ImageDocuments, ImageError, OpenedImage, OpenedLayers, RegistryReference};
 
-/// The bytes of a blob that are read at a time.
+/// The number of blob bytes read at a time.
 const CHUNK: usize = 128 << 10;
 
 /// An image that was read, and its blobs.
 pub(crate) struct OriginalImage {
-    /// What the manifest and the config say.
+    /// The data of the manifest and the config.
     pub image: Image,
-    /// The documents that say it.
+    /// The manifest and the config as stored.
     pub documents: ImageDocuments,
-    /// What the layers hold, one index for each.
+    /// The contents of the layers, one index each.
     pub layers: Vec<LayerIndex>,
-    /// The name in a registry, of an image in one.
+    /// The registry name of a registry image.
     pub home: Option<RegistryReference>,
     blobs: Box<dyn BlobStore>,
-    /// The file that an archive was put into; it goes with the image.
+    /// The saved copy of an archive, deleted together with the image.
     _kept: Option<NamedTempFile>,
 }
 
 impl OriginalImage {
-    /// Reads the image that `written` names; what can be read only once is kept in `folder`.
+    /// Reads the image that `written` names. A source that can only be read once is saved to `folder`.
     ///
-    /// Errors: As a source says, and for a folder, which has no layers.
+    /// Errors: Those of the source. A folder is an error, because it has no layers.
     pub(crate) fn read(written: &str, options: &ReadOptions<'_>, folder: &Path) -> Result<Self, SlimError> {
         let (opened, kept) = open_reopenable(written, options, folder)?;
         Self::new(opened, kept, options)
     }
 
-    /// The image that was opened by [`open_reopenable`], its layers read.
+    /// Reads the layers of an image from [`open_reopenable`].
     ///
-    /// Errors: Why a layer cannot be read; a folder has none.
+    /// Errors: Why a layer cannot be read. A folder has none.
     pub(super) fn new(
         opened: OpenedImage,
         kept: Option<NamedTempFile>,
@@ -65,7 +65,7 @@ impl OriginalImage {
                 )));
             }
         };
-        // The first of several times: a layer is written again from its blob, and read once more for its place.
+        // The first of several reads: a layer is read again to rewrite it, and to copy it to its place.
         let layers = image_source::read_layers(
             &opened.image,
             &interrupt::InterruptibleBlobs(&*blobs),
@@ -74,7 +74,7 @@ impl OriginalImage {
         let layers = layers
             .into_iter()
             .map(|layer| {
-                // An audit tells a gap; here the layer is to be written again, and half of it must not be.
+                // An audit reports a gap, but a rewritten layer must not be incomplete.
                 layer.map_err(|unread| SlimError::Cannot(format!("{}: {}", unread.what, unread.why)))
             })
             .collect::<Result<_, _>>()?;
@@ -98,11 +98,11 @@ impl OriginalImage {
         )
     }
 
-    /// That the bytes of all layers can go on with the image.
+    /// Checks that the image contains the bytes of all layers.
     ///
-    /// Errors: When those of one are elsewhere.
+    /// Errors: A layer is stored elsewhere.
     pub(crate) fn require_own_layers(&self) -> Result<(), SlimError> {
-        // image-spec, layer.md, "Non-Distributable Layers": an archive does not hold such a blob.
+        // image-spec, layer.md, "Non-Distributable Layers": an archive does not contain such a blob.
         let mut layers = self.image.layers.iter().zip(&self.layers);
         match layers.find(|(layer, _)| layer.is_foreign()) {
             Some((_, index)) => {
@@ -113,7 +113,7 @@ impl OriginalImage {
         }
     }
 
-    /// The blob of a layer as it is stored; it fails at its end if it is not what was read before.
+    /// The stored blob of a layer. Reading fails at its end if it has changed since the first read.
     ///
     /// Errors: Why it cannot be opened.
     pub(crate) fn blob(&self, number: usize) -> Result<Box<dyn Read + Send>, SlimError> {
@@ -129,7 +129,7 @@ impl OriginalImage {
         )))
     }
 
-    /// The tar of a layer; it fails when there is more of it than before.
+    /// The tar of a layer. Reading fails if it is longer than at the first read.
     ///
     /// Errors: Why its blob cannot be opened.
     pub(crate) fn tar(&self, number: usize) -> Result<impl Read + Send + use<>, SlimError> {
@@ -140,12 +140,13 @@ impl OriginalImage {
         })
     }
 
-    /// Where the bytes of a file of `merged`, the file system of the layers, lie: in which layer, at which path of it.
+    /// The layer number and the path in that layer of the bytes of a file; `merged` is the merged file system of all
+    /// layers.
     pub(crate) fn locate_file(&self, merged: &Rootfs, path: &RootPath) -> Option<(usize, RootPath)> {
         let found = merged.lookup_link(&path.absolute()).ok()?;
         let mut number = merged.node(found.node).layer;
         let mut at = found.path;
-        // A hard link may lead to a file of a layer below, where it may be one again.
+        // A hard link may point to a file in a lower layer, which may again be a hard link.
         loop {
             match self.layers.get(number)?.entries.get(at.as_bytes()) {
                 Some(LayerEntry::File(_)) => return Some((number, at)),
@@ -156,9 +157,10 @@ impl OriginalImage {
     }
 }
 
-/// Opens an image so that its layers can be read again; what can be read only once is kept in a file in `folder`.
+/// Opens an image so that its layers can be read repeatedly. A source that can only be read once is saved to a file in
+/// `folder`.
 ///
-/// Errors: As a source says.
+/// Errors: Those of the source.
 pub(super) fn open_reopenable(
     written: &str,
     options: &ReadOptions<'_>,
@@ -176,7 +178,7 @@ pub(super) fn open_reopenable(
     Ok((opened, kept))
 }
 
-/// A tar of a known size. That the blob is another one is only seen at its end, which might never come.
+/// A tar of a known size. A changed blob is only detected at its end, which might never come.
 struct SizedTar<R> {
     inner: R,
     left: u64,

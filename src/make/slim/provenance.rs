@@ -1,32 +1,32 @@
-//! The proof that travels with an image: what was brought and what went, from where, and why.
+//! The provenance record in an image: the added and removed files, their sources, and the reasons.
 //!
-//! It holds nothing of the host and no time, so that the same run gives the same image.
+//! It contains no host data and no time, so that the same run gives the same image.
 
 use serde::Serialize;
 
 use image_source::Image;
 
-/// What was done to an image.
+/// The changes to an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SlimProvenance {
-    /// The version of this form.
+    /// The version of this format.
     pub proof_version: u32,
-    /// The program, with its version.
+    /// The program with its version.
     pub made_by: String,
     /// The phase that the image is for.
     pub phase: String,
     pub image: ContentOrigin,
-    /// The files that were brought, by path.
+    /// The copied files, by path.
     pub added: Vec<AddedFile>,
-    /// The links and the files that were written, by path.
+    /// The written links and files, by path.
     pub written: Vec<WrittenEntry>,
-    /// The files that are gone, by path.
+    /// The removed files, by path.
     pub dropped: Vec<DroppedFile>,
-    /// The variable of the config that was changed.
+    /// The changed variable of the config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<ChangedVariable>,
-    /// The copies that are links to one file now, by path.
+    /// The copies that became hard links to one file, by path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub linked: Vec<LinkedFile>,
 }
@@ -35,24 +35,24 @@ pub(crate) struct SlimProvenance {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ContentOrigin {
-    /// What it is: the scheme of a reference, `wheel` or `folder`.
+    /// The scheme of an image reference, `wheel` or `folder`.
     pub kind: String,
-    /// Its name, where that is the same on every host.
+    /// Its name, if that is the same on every host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The digest of its manifest, or of the wheel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The digests of its uncompressed layers, of an image without a manifest.
+    /// The diff ids of an image without a manifest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub diff_ids: Vec<String>,
 }
 
 impl ContentOrigin {
-    /// An image. Its name is left out where it is a path of this host.
+    /// An image. The name is omitted if it is a path on this host.
     pub(crate) fn image(image: &Image) -> Self {
         let diff_ids = match image.digest {
-            // The digest of the manifest stands for all layers.
+            // The digest of the manifest covers all layers.
             Some(_) => Vec::new(),
             None => image.config.diff_ids.iter().map(ToString::to_string).collect(),
         };
@@ -67,7 +67,7 @@ impl ContentOrigin {
         }
     }
 
-    /// A wheel by its file name and its SHA-256.
+    /// A wheel, by its file name and SHA-256.
     pub(crate) fn wheel(name: &str, sha256: &str) -> Self {
         Self {
             kind: "wheel".to_owned(),
@@ -89,44 +89,44 @@ impl ContentOrigin {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct AddedFile {
-    /// Its place in the image.
+    /// The path in the image.
     pub path: String,
     pub bytes: u64,
     pub sha256: String,
-    // The permission bits as chmod(1) takes them. As a number of JSON, which has no octal, 755 would read 493.
+    // The permission bits in the notation of chmod(1). JSON has no octal numbers, so mode 755 would read 493.
     pub mode: String,
     pub from: ContentOrigin,
-    /// Its place there, without links.
+    /// The path in the source, with links resolved.
     pub was: String,
     pub because: String,
 }
 
-/// Something small that was written.
+/// A small written file, or a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct WrittenEntry {
-    /// Its place in the image.
+    /// The path in the image.
     pub path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// The SHA-256 of a file in hexadecimal.
+    /// The hexadecimal SHA-256 of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
     pub because: String,
 }
 
-/// A file or a link that is gone.
+/// A removed file or link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct DroppedFile {
     pub path: String,
     /// Its size in bytes; 0 for a link.
     pub bytes: u64,
-    /// The layer that held it, counted from 0 at the bottom.
+    /// The layer that contained it, counted from 0 at the bottom.
     pub layer: usize,
     pub kind: String,
     pub because: String,
 }
 
-/// A variable of the image's config that has another value than before.
+/// A config variable with a new value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ChangedVariable {
     pub name: String,
@@ -138,7 +138,7 @@ pub(crate) struct ChangedVariable {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct LinkedFile {
     pub path: String,
-    /// The file that it had the bytes of.
+    /// The file with the same bytes.
     pub to: String,
     pub bytes: u64,
 }

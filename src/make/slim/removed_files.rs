@@ -1,4 +1,4 @@
-//! What goes from an image, and what that makes of each of its layers.
+//! The files removed from an image, and the resulting change to each layer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
 
-/// Decides which files go and what that makes of the layers, whose file system is `merged`.
+/// Decides which files to remove and how the layers change; `merged` is their file system.
 pub(super) fn leave_out(
     decision: &mut SlimDecision,
     layers: &[LayerIndex],
@@ -39,7 +39,7 @@ pub(super) fn leave_out(
     uncovered(decision, layers, &gone);
 }
 
-/// The dead weight of a layer, of whatever kind, that is not what the merged file system has in its place.
+/// The dead weight in a layer, of any kind, that is not visible in the merged file system.
 fn hidden_files(layers: &[LayerIndex], merged: &Rootfs, tables: &'static KnowledgeTables) -> Vec<PlanItem> {
     let mut hidden = Vec::new();
     for (number, layer) in layers.iter().enumerate() {
@@ -67,9 +67,9 @@ fn hidden_files(layers: &[LayerIndex], merged: &Rootfs, tables: &'static Knowled
     hidden
 }
 
-/// Keeps what a hard link leads to that stays and cannot take it over.
+/// Keeps the target of a remaining hard link that cannot become the file itself.
 fn keep_linked(decision: &mut SlimDecision, layers: &[LayerIndex], merged: &Rootfs) {
-    // What stays may be such a link itself, and what it leads to stays then, too.
+    // A kept file may itself be a hard link, whose target must then stay too.
     loop {
         let needed = linked_from_above(decision, layers, merged);
         let stays = |item: &PlanItem| {
@@ -91,7 +91,7 @@ fn keep_linked(decision: &mut SlimDecision, layers: &[LayerIndex], merged: &Root
     }
 }
 
-/// What goes and is the target of a hard link of a layer above, which would then lead nowhere.
+/// The removed files that an upper layer's hard link needs as its target.
 fn linked_from_above(decision: &SlimDecision, layers: &[LayerIndex], merged: &Rootfs) -> BTreeMap<RootPath, String> {
     let mut needed = BTreeMap::new();
     let all: BTreeSet<&RootPath> = decision
@@ -108,11 +108,11 @@ fn linked_from_above(decision: &SlimDecision, layers: &[LayerIndex], merged: &Ro
             let LayerEntry::Hardlink(target) = entry else {
                 continue;
             };
-            // A link to a file of its own layer takes that file over when the layer is written again.
+            // If the target is in the same layer, rewriting the layer turns the link into the file.
             if gone.contains(&path) || resolve_hardlink(layer, target).is_some() {
                 continue;
             }
-            // The target as it is written, and as the merged file system has it behind links of folders.
+            // The target as written, and its path in the merged file system with folder links resolved.
             let targets = std::iter::once(target.clone()).chain(real(target));
             for target in targets.filter(|target| all.contains(target)) {
                 let why = format!("{path} is a hard link to it from elsewhere");
@@ -123,8 +123,7 @@ fn linked_from_above(decision: &SlimDecision, layers: &[LayerIndex], merged: &Ro
     needed
 }
 
-/// Where a directory of a layer below comes to light in the place of a file that goes, it is deleted
-/// as the file had deleted it.
+/// If removing a file reveals a directory of a lower layer, the path gets a whiteout, because the file hid it.
 fn uncovered(decision: &mut SlimDecision, layers: &[LayerIndex], gone: &BTreeSet<RootPath>) {
     if gone.is_empty() {
         return;
@@ -135,7 +134,7 @@ fn uncovered(decision: &mut SlimDecision, layers: &[LayerIndex], gone: &BTreeSet
             continue;
         }
         let holds = |cut: &LayerCut| cut.gone.contains(path);
-        // In the highest layer that held it: a whiteout hides what lies below it alone.
+        // In the highest layer that contained the file: a whiteout only hides lower layers.
         let mut cuts = decision.cuts.values_mut().rev();
         if let Some(cut) = cuts.find(|cut| holds(cut)) {
             cut.whiteouts.insert(path.clone());
@@ -154,7 +153,7 @@ mod tests {
     use image_linkage::path::RootPath;
     use image_linkage::rootfs;
 
-    /// What is decided when the files at `paths` may go, and what the file system holds afterwards.
+    /// The decision when the files at `paths` may go, and the paths that remain.
     fn without(layers: &[Layer], paths: &[&str]) -> (SlimDecision, Vec<String>) {
         let read = |layer: &Layer| {
             let tar = layer.tar();
@@ -212,7 +211,7 @@ mod tests {
         assert_eq!(left, ["/a"]);
     }
 
-    /// What goes though nobody saw it, each with its layer.
+    /// The removed hidden files, each with its layer.
     fn hidden(decision: &SlimDecision) -> Vec<(usize, String)> {
         let items = decision.hidden.iter();
         items.map(|item| (item.layer, item.path.to_string())).collect()
@@ -236,11 +235,11 @@ mod tests {
             assert_eq!(decision.cuts.keys().copied().collect::<Vec<_>>(), [0]);
             assert_eq!(now, left);
         }
-        // Where it comes again, only the one below goes.
+        // If an upper layer restores the path, only the lower file goes.
         let (decision, _) = without(&[below(), Layer::new().whiteout(cupti), below()], &[]);
         assert_eq!(hidden(&decision), [(0, "/opt/a/libcupti.so.12".to_owned())]);
         assert!(!decision.cuts.contains_key(&2));
-        // A hard link of its layer takes it over, and one of another layer keeps it.
+        // A hard link in the same layer becomes the file; one in another layer keeps the file.
         let above = || Layer::new().whiteout(cupti);
         let (decision, now) = without(&[below().hardlink("opt/b", cupti), above()], &[]);
         assert_eq!((hidden(&decision).len(), now.contains(&"/opt/b".to_owned())), (1, true));
@@ -266,7 +265,7 @@ mod tests {
             .hardlink("c", "lib/x");
         let (decision, _) = without(&[through], &["usr/lib/x"]);
         assert_eq!((decision.stays.len(), decision.cuts.len()), (1, 0));
-        // One that stays for such a link may be one itself.
+        // A file kept for such a link may be a hard link itself.
         let layers = [
             Layer::new().file("a", "1"),
             Layer::new().hardlink("b", "a").hardlink("c", "b"),

@@ -1,4 +1,4 @@
-//! What is done to an image and what it comes to, for people.
+//! The changes to an image and their result, as text.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::make::remedy::wanted_cupti::find_wanted_cupti;
 use crate::size::format_size;
 use image_linkage::escape;
 
-/// What is to be done, with the reason for each file.
+/// The planned changes, with the reason for each file.
 pub(crate) fn describe_decision(making: &SlimInput<'_>) -> String {
     let mut out = String::new();
     let (image, plan, decision) = (&making.facts.image, making.plan, making.decision);
@@ -30,7 +30,7 @@ pub(crate) fn describe_decision(making: &SlimInput<'_>) -> String {
             out,
             "  - {} {bytes}, layer {}: {because}",
             item.path,
-            // as people count
+            // Counted from 1 for the user.
             item.layer + 1
         );
         for link in &item.links {
@@ -59,7 +59,7 @@ pub(crate) fn describe_decision(making: &SlimInput<'_>) -> String {
     out
 }
 
-/// The rules that made a verdict what it is.
+/// The rules that cause a verdict.
 fn rules(plan: &Plan) -> String {
     match plan.because.as_slice() {
         [] => String::new(),
@@ -121,7 +121,7 @@ fn brings(out: &mut String, making: &SlimInput<'_>) {
     }
 }
 
-/// What the new image comes to.
+/// The resulting image.
 pub(crate) fn describe_result(making: &SlimInput<'_>, made: &NewImage<'_>, audit: &AuditedImage) -> String {
     let mut out = String::new();
     let layers = &making.facts.layers;
@@ -129,7 +129,7 @@ pub(crate) fn describe_result(making: &SlimInput<'_>, made: &NewImage<'_>, audit
     let bytes: u64 = layers.iter().map(|layer| layer.bytes).sum();
     let (stored_now, bytes_now) = made.sizes();
     let mut sizes = vec![("unpacked", bytes, bytes_now)];
-    // Plain tars are as large stored as they are unpacked.
+    // Plain tars have the same size stored and unpacked.
     if made.form == LayerStorage::Blobs {
         sizes.push(("stored", stored, stored_now));
     }
@@ -146,9 +146,9 @@ pub(crate) fn describe_result(making: &SlimInput<'_>, made: &NewImage<'_>, audit
     out
 }
 
-/// The difference of two sizes, in bytes.
+/// The difference between two sizes, in bytes.
 fn change(before: u64, after: u64) -> String {
-    // To the byte: a layer of a few kilobytes does not show between two sizes of gigabytes.
+    // Exact, because a layer of a few kilobytes would not show in a difference of gigabytes.
     match after.checked_sub(before) {
         Some(more) => format!("{more} bytes more"),
         None => format!("{} bytes less", before - after),

@@ -1,4 +1,4 @@
-//! Files of the host that hold what is made on the way.
+//! Temporary files on the host.
 #![expect(
     clippy::disallowed_methods,
     reason = "layers are written to files of their own before the image is put together"
@@ -11,22 +11,22 @@ use std::path::{Path, PathBuf};
 use super::SlimError;
 use image_source::ImageError;
 
-/// The error of the host at `path`.
+/// A host error at `path`.
 pub(super) fn io_error(path: &Path, source: io::Error) -> SlimError {
     let what = path.display().to_string();
     ImageError::Io { what, source }.into()
 }
 
-/// A file under way. What is written into it comes through compressors, whose errors name no file: its own do.
+/// A file in progress. Its errors name the file, because the compressors that write to it do not.
 pub(crate) struct StagingFile {
     file: File,
     path: PathBuf,
 }
 
 impl StagingFile {
-    /// Makes the file, or empties the one that is there.
+    /// Creates or truncates the file.
     pub(super) fn create(path: PathBuf) -> io::Result<Self> {
-        // The folder was made for this run alone: what is emptied here is never somebody else's.
+        // The folder belongs to this run alone, so this never truncates another file.
         let file = File::create(&path)?;
         Ok(Self { file, path })
     }

@@ -1,4 +1,4 @@
-//! Where CUPTI is brought from: an image, a wheel, or a folder with a wheel's or a toolkit's files.
+//! The sources of CUPTI: an image, a wheel, or a folder with the files of a wheel or a toolkit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -24,7 +24,7 @@ use image_source::{Image, ImageConfig, LayerDescriptor, OpenedImage, OpenedLayer
 /// A source of CUPTI that was read.
 pub(crate) struct CuptiSupplier {
     pub facts: ImageFacts,
-    /// What a proof says of it: nothing of this host.
+    /// Its entry in the provenance record, without host data.
     pub from: ContentOrigin,
     kind: SupplierKind,
 }
@@ -35,7 +35,7 @@ enum SupplierKind {
     Folder(PathBuf),
 }
 
-/// A file that was taken out of a source.
+/// A file extracted from a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExtractedFile {
     pub path: PathBuf,
@@ -44,12 +44,12 @@ pub(crate) struct ExtractedFile {
 }
 
 impl CuptiSupplier {
-    /// Reads the source that `written` names: a wheel by its ending, else an image or a folder.
+    /// Reads the source that `written` names: a wheel by its extension, otherwise an image or a folder.
     ///
     /// Errors: Why it cannot be read.
     pub(crate) fn read(written: &str, options: &ReadOptions<'_>, folder: &Path) -> Result<Self, SlimError> {
         let is_wheel = Path::new(written).extension().is_some_and(|it| it == "whl");
-        // An image's name may end so, too.
+        // An image's name may have the same ending.
         if is_wheel && Path::new(written).is_file() {
             return Self::wheel(Path::new(written), options);
         }
@@ -102,9 +102,9 @@ impl CuptiSupplier {
         })
     }
 
-    /// Takes files out and puts them into `folder`; `paths` are those of the source, without links.
+    /// Extracts files into `folder`; `paths` are paths in the source, with links resolved.
     ///
-    /// Errors: Why one cannot be read, or that the source has changed.
+    /// Errors: Why one cannot be read, or a change of the source.
     pub(crate) fn extract_files(
         &self,
         paths: &BTreeSet<RootPath>,
@@ -141,9 +141,9 @@ fn broken(wheel: &Path, error: &zip::result::ZipError) -> SlimError {
     SlimError::Cannot(format!("{} is no wheel: {error}", wheel.display()))
 }
 
-/// Refuses a wheel of too many files before its directory is read, which is held in memory whole.
+/// Rejects a wheel with too many files before its central directory is read into memory.
 fn check_wheel_files(wheel: &Path, limit: usize) -> Result<(), SlimError> {
-    // The record of the end: 22 bytes, and a comment of at most 65,535 (APPNOTE.TXT, 4.3.16).
+    // The end record: 22 bytes, and a comment of at most 65,535 (APPNOTE.TXT, 4.3.16).
     const LONGEST: u64 = 22 + 0xffff;
     let mut file = open_staging_file(wheel)?;
     let bytes = file.metadata().map_err(at(wheel))?.len();
@@ -152,7 +152,7 @@ fn check_wheel_files(wheel: &Path, limit: usize) -> Result<(), SlimError> {
         .map_err(at(wheel))?;
     file.take(LONGEST).read_to_end(&mut end).map_err(at(wheel))?;
     let record = end.windows(12).rev().find(|record| record.starts_with(b"PK\x05\x06"));
-    // 65,535 says that a ZIP64 record has the number.
+    // 65,535 means that the number is in a ZIP64 record.
     match record {
         Some([.., low, high]) if usize::from(u16::from_le_bytes([*low, *high])) > limit => {
             Err(too_many_files(wheel, limit))
@@ -173,7 +173,7 @@ fn archive(wheel: &Path, limits: &Limits) -> Result<zip::ZipArchive<File>, SlimE
     zip::ZipArchive::new(open_staging_file(wheel)?).map_err(|error| broken(wheel, &error))
 }
 
-/// What a wheel holds, as pip would put it into a folder.
+/// The contents of a wheel, as pip would unpack it into a folder.
 fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimError> {
     let limits = &options.limits;
     let mut archive = archive(wheel, limits)?;
@@ -186,7 +186,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
     let mut kept = KeptFiles::default();
     for number in 0..archive.len() {
         let file = archive.by_index(number).map_err(|error| broken(wheel, &error))?;
-        // Folders follow from the names of their files.
+        // The file names imply the folders.
         if !file.is_file() {
             continue;
         }
@@ -194,7 +194,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
         let mode = file.unix_mode().unwrap_or(0o644) & 0o7777;
         let mode = u16::try_from(mode).unwrap_or(0o644);
         let left = most.saturating_sub(index.bytes);
-        // The size that a zip states is its own word; what comes out is counted.
+        // The size in a zip file is untrusted, so count the bytes.
         let mut bounded = file.take(left);
         let (facts, large) = read_file_facts(&path, (mode, None), &mut bounded, options).map_err(at(wheel))?;
         if bounded.limit() == 0 && left > 0 {
@@ -215,7 +215,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
     Ok(index)
 }
 
-/// Copies what `from` gives; gives its SHA-256 in hexadecimal and its size.
+/// Copies `from` to `to`. Returns the hexadecimal SHA-256 and the size.
 fn copy_hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> {
     let mut hashing = HashedWriter::new(to);
     interrupt::copy_interruptible(from, &mut hashing)?;
@@ -230,7 +230,7 @@ fn one_by_one(
 ) -> Result<BTreeMap<RootPath, ExtractedFile>, SlimError> {
     let mut taken = BTreeMap::new();
     for (number, path) in paths.iter().enumerate() {
-        // Numbered: a name of the source never becomes a path of the host.
+        // Numbered, so that a name from the source never becomes a host path.
         let place = folder.join(format!("file-{number}"));
         let mut to = StagingFile::create(place.clone()).map_err(at(&place))?;
         let (sha256, bytes) = copy(path, &mut to)?;
@@ -244,7 +244,7 @@ fn one_by_one(
     Ok(taken)
 }
 
-/// Takes files out of an image, reading each layer that holds some once.
+/// Extracts files from an image, reading each layer that contains some once.
 fn from_image(
     original: &OriginalImage,
     merged: &Rootfs,
@@ -262,7 +262,7 @@ fn from_image(
     let mut taken = BTreeMap::new();
     for (layer, wanted) in layers {
         let stored: BTreeSet<RootPath> = wanted.keys().cloned().collect();
-        // Numbered, as above.
+        // Numbered, so that a name from the source never becomes a host path.
         let place = |path: &RootPath| {
             let number = stored.iter().position(|stored| stored == path).unwrap_or(0);
             folder.join(format!("layer-{layer}-file-{number}"))
@@ -270,14 +270,14 @@ fn from_image(
         let mut files: BTreeMap<RootPath, StagingFile> = BTreeMap::new();
         extract_files(original.tar(layer)?, &stored, limits, |path, piece| {
             if piece.is_empty() {
-                // Another member of the same path takes the place of the one before.
+                // A later member of the same path replaces the earlier one.
                 files.insert(path.clone(), StagingFile::create(place(path))?);
             }
             files.get_mut(path).map_or(Ok(()), |file| file.write_all(piece))
         })
         .map_err(SlimError::Cannot)?;
         for (stored, path) in &wanted {
-            // Hashed from the disk, as that is what gets into the layer.
+            // Hash the file on disk, because that is what goes into the layer.
             let file = place(stored);
             let (sha256, bytes) = copy_hashed(&mut open_staging_file(&file)?, &mut io::sink()).map_err(at(&file))?;
             let one = ExtractedFile {

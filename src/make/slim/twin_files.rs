@@ -1,37 +1,37 @@
-//! Copies of one library in one folder, which a wheel holds in the place of links: they are stored once.
+//! Stores identical copies of a library in one folder once. Wheels contain such copies in place of links.
 //!
-//! Only within a folder: there two names of a library mean one library to whoever has it installed as a toolkit has it. Two
-//! packages with a copy each may both be loaded by one process, and are left alone.
+//! This only covers copies in the same folder: in an ordinary toolkit, two names of a library there are links to one
+//! file. Copies in two packages are kept, because one process may load both.
 
 use std::collections::BTreeMap;
 
 use image_linkage::layer::{FileFacts, LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 
-/// Files of one folder and one layer with the same bytes.
+/// Files of one folder and layer with the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TwinFiles {
-    /// The one that stands for all of them.
+    /// The file that is kept.
     pub file: RootPath,
-    /// The others, which become links to it.
+    /// The other files, which become links to it.
     pub links: Vec<RootPath>,
-    /// The bytes of one.
+    /// The size of one file in bytes.
     pub bytes: u64,
 }
 
 impl TwinFiles {
-    /// The bytes that are not stored any more.
+    /// The saved size in bytes.
     pub(crate) fn saved_bytes(&self) -> u64 {
         self.bytes * self.links.len() as u64
     }
 }
 
-/// The twins of a layer among the files that `stays` has, by path. Only libraries whose identity is known are compared.
+/// The twins in a layer among the files for which `stays` holds, by path. Only hashed libraries are compared.
 pub(crate) fn find_twin_files(layer: &LayerIndex, stays: impl Fn(&RootPath) -> bool) -> Vec<TwinFiles> {
     let mut groups: BTreeMap<_, Vec<(RootPath, &FileFacts)>> = BTreeMap::new();
     for (path, entry) in layer.entries.iter() {
         let LayerEntry::File(facts) = entry else { continue };
-        // One inode has one owner and one mode.
+        // Hard links share owner and mode.
         if let Some(sha256) = facts.sha256.as_deref().filter(|_| facts.elf.is_some() && stays(&path)) {
             let key = (path.parent(), sha256, facts.mode, facts.uid, facts.gid);
             groups.entry(key).or_default().push((path, facts));

@@ -1,5 +1,5 @@
-//! The objects that a change can reach: those whose `DT_NEEDED` lead, by names alone, to a name that is another one than
-//! before. In an image of thousands of objects these are few, and finding them takes one walk.
+//! The objects that a change can reach: their `DT_NEEDED` leads, by names alone, to a name with another object than
+//! before. Even in an image with thousands of objects these are few, and one walk finds them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use image_linkage::loader::{CacheEntry, LdCache};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// What of a file system the loader goes by.
+/// The parts of a file system that affect the loader.
 #[derive(Default)]
 struct LoaderView<'r> {
     objects: BTreeMap<RootPath, &'r ElfFacts>,
     links: BTreeMap<RootPath, &'r [u8]>,
 }
 
-/// The objects that ask for each name.
+/// The objects that request each name.
 type NameAskers<'v> = BTreeMap<&'v [u8], Vec<&'v RootPath>>;
 
 impl<'r> LoaderView<'r> {
@@ -45,7 +45,7 @@ impl<'r> LoaderView<'r> {
         let mut askers = NameAskers::new();
         for (path, elf) in &self.objects {
             let filtered = elf.filters.iter().map(|(name, _)| name);
-            // The kernel loads the interpreter, by its path.
+            // The kernel loads the interpreter by its path.
             for name in elf.needed.iter().chain(filtered).chain(&elf.interp) {
                 askers.entry(last_part(name)).or_default().push(path);
             }
@@ -53,10 +53,10 @@ impl<'r> LoaderView<'r> {
         askers
     }
 
-    /// The links that somebody asks for and that lead to each object.
+    /// The requested links that lead to each object.
     fn aliases(&self, rootfs: &Rootfs, askers: &NameAskers<'_>) -> BTreeMap<RootPath, Vec<&[u8]>> {
         let mut aliases: BTreeMap<RootPath, Vec<&[u8]>> = BTreeMap::new();
-        // Following every link of a large image is dear.
+        // Only requested links, because following every link of a large image is expensive.
         for link in self.links.keys().filter(|link| askers.contains_key(link.name())) {
             if let Ok(found) = rootfs.lookup(&link.absolute()) {
                 aliases.entry(found.path).or_default().push(link.name());
@@ -65,12 +65,12 @@ impl<'r> LoaderView<'r> {
         aliases
     }
 
-    /// The names of what is another one here than in `other`, and the objects among it that both hold.
+    /// The names whose object differs from `other`, and the changed objects that exist in both.
     fn differences(&self, other: &Self) -> (BTreeSet<ByteString>, BTreeSet<RootPath>) {
         let (mut names, mut changed) = (BTreeSet::new(), BTreeSet::new());
         for (path, elf) in &self.objects {
             let now = other.objects.get(path);
-            // Layers that stay share their facts, and need no comparing.
+            // Unchanged layers share their facts, so a pointer comparison is enough.
             if now.is_some_and(|now| std::ptr::eq(*now, *elf) || now == elf) {
                 continue;
             }
@@ -91,7 +91,7 @@ fn last_part(name: &[u8]) -> &[u8] {
     name.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
 }
 
-/// The objects whose load a change can reach: all of them where it is no matter of names.
+/// The objects whose load a change can reach: all objects if the change is not limited to names.
 pub(super) fn reached_objects(before: &ProcessContext, after: &ProcessContext) -> BTreeSet<RootPath> {
     let (old, new) = (LoaderView::new(&before.rootfs), LoaderView::new(&after.rootfs));
     let (mut names, mut reached) = old.differences(&new);
@@ -107,7 +107,7 @@ pub(super) fn reached_objects(before: &ProcessContext, after: &ProcessContext) -
             }
             let soname = old.objects.get(path).and_then(|elf| elf.soname.as_deref());
             let aliases = aliases.get(path).into_iter().flatten().copied();
-            // Who asks for this one, by whatever name, is reached too.
+            // An object that requests this one under any of its names is reached too.
             let known_as = aliases.chain(soname).chain([path.name()]).map(ByteString::from);
             pending.extend(known_as.filter(|name| names.insert(name.clone())));
         }
@@ -118,7 +118,7 @@ pub(super) fn reached_objects(before: &ProcessContext, after: &ProcessContext) -
     reached
 }
 
-/// The sonames that the loader's cache leads elsewhere with.
+/// The sonames whose entry in the loader's cache changed.
 fn changed_entries(before: &ProcessContext, after: &ProcessContext) -> Vec<ByteString> {
     let entries = |context: &ProcessContext| -> BTreeSet<(ByteString, ByteString)> {
         let caches = context.linker.iter().filter_map(|linker| linker.cache.as_deref());
@@ -130,7 +130,7 @@ fn changed_entries(before: &ProcessContext, after: &ProcessContext) -> Vec<ByteS
     changed.map(|(name, _)| name.clone()).collect()
 }
 
-/// Whether a change concerns every object: what is preloaded, `LD_LIBRARY_PATH`, the loader itself, or a link to a folder.
+/// Whether a change affects every object: a preload, `LD_LIBRARY_PATH`, the loader itself, or a link to a folder.
 fn concerns_all(
     before: &ProcessContext,
     after: &ProcessContext,

@@ -1,4 +1,4 @@
-//! `dockerfile --all-phases`: one file for a project's life, and its Cloud Build.
+//! `dockerfile --all-phases`: one Dockerfile for all phases of a project, and its Cloud Build config.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::make::remedy::builder_stage::choose_builder_stage;
 
 use super::{CommandError, DockerfileInputs};
 
-/// The Dockerfile, and the configuration of Cloud Build where it is asked for.
+/// The Dockerfile, and the Cloud Build config if requested.
 pub fn render_project(
     asked: &DockerfileInputs<'_>,
     templates: &DockerfileTemplates,
@@ -36,7 +36,7 @@ pub fn render_project(
     Ok((text, cloudbuild.transpose()?))
 }
 
-/// The Dockerfile as the steps of a build name it, which run in the folder of the configuration: no path of this host.
+/// The path of the Dockerfile for the build steps, which run in the config's folder. It contains no path of this host.
 fn name_in_context(file: Option<&Path>, cloudbuild: &Path) -> String {
     let file = file.unwrap_or(Path::new("Dockerfile"));
     let folder = cloudbuild
@@ -48,12 +48,12 @@ fn name_in_context(file: Option<&Path>, cloudbuild: &Path) -> String {
     named.to_string_lossy().into_owned()
 }
 
-/// The stage that compiles. Without a builder that was asked for, an image that none is known for has none.
+/// The stage that compiles; `None` if no builder image is known and none was requested.
 fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandError> {
     let wished = asked.args.with_builder;
     let stage = match choose_builder_stage(asked.facts, asked.source, asked.cuda) {
         Ok(stage) => stage,
-        // Only a builder that was asked for is missed: without one the other targets are as good.
+        // A missing builder only matters if it was requested; the other targets do not need it.
         Err(RemedyError::NoBuilder { .. }) if !wished => return Ok(None),
         Err(refusal) => return Err(refusal.into()),
     };
@@ -68,14 +68,14 @@ fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandE
     Ok(built.ok_or(RemedyError::NoBuilder { image, why })?)
 }
 
-/// The sources of the PyTorch that is in the image, else of the one that is known.
+/// The source of the image's PyTorch version, otherwise of the default version.
 fn pytorch(asked: &DockerfileInputs<'_>) -> GitSource {
     let known = &asked.facts.tables.packages.pytorch;
     let mut installed = asked.facts.related.distributions.iter();
     let installed = installed.find(|dist| dist.name == "torch");
-    // It is written into a Dockerfile and comes from the image: digits and dots alone get through.
+    // The version comes from the image and goes into a Dockerfile, so only allow digits and dots.
     let is_version = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    // The tag of `2.4.1+cu124` is `v2.4.1`: the local part says which CUDA the wheel is for.
+    // The tag of `2.4.1+cu124` is `v2.4.1`; the local part is the wheel's CUDA version.
     let version = installed.and_then(|dist| dist.version.split('+').next());
     let reference = version.filter(is_version).map(|version| format!("v{version}"));
     GitSource {

@@ -1,4 +1,4 @@
-//! `fleet list`: from what names images to their digests.
+//! `fleet list`: resolves image names to digests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ use clap::Args;
 use image_source::registry::{RegistryOptions, list_repositories, list_tags};
 use image_source::{ImageError, PathKind, Platform, RegistryReference, in_parallel, open_image, path_kind};
 
-/// The characters of a name that can be none which are shown.
+/// The number of characters shown of an invalid name.
 const NAME_SHOWN: usize = 60;
 
-/// The images that are asked for at a time.
+/// The number of images resolved concurrently.
 const AT_A_TIME: usize = 8;
 
-/// References, and who names each.
+/// References, each with its users.
 type NamedReferences = BTreeMap<String, BTreeSet<String>>;
 
 const HELP: &str = "\
@@ -104,7 +104,7 @@ impl SourceReader {
         if let Some(pattern) = source.strip_prefix("registry:") {
             return self.read_registry(&RepositoryPattern::parse(pattern)?);
         }
-        // A file that is no image names some; what is no file is an image itself.
+        // A file that is not an image contains image names; any other source is an image.
         if source != "-" && path_kind(source) != Some(PathKind::Other) {
             self.named.entry(source.to_owned()).or_default();
             return Ok(());
@@ -129,7 +129,7 @@ impl SourceReader {
             let (names, wrong): (Vec<_>, Vec<_>) = pattern
                 .matching_repositories(all)
                 .partition(|name| is_repository(registry, name));
-            // They would go into addresses, and lead to others than those of repositories.
+            // Skip these names: in a URL they would lead to other resources than repositories.
             if let Some(first) = wrong.first() {
                 let (count, all) = (wrong.len(), wrong.len() + names.len());
                 let first: String = first.chars().take(NAME_SHOWN).collect();
@@ -149,7 +149,7 @@ impl SourceReader {
                     let references = references.map(|reference| (format!("docker://{reference}"), BTreeSet::new()));
                     self.named.extend(references.inspect(|_| is_empty = false));
                 }
-                // The list of a registry keeps repositories whose last tag is gone.
+                // The registry's list keeps repositories whose last tag was deleted.
                 Err(ImageError::NotFound(_)) if pattern.only_repository().is_none() => {}
                 Err(error) => {
                     is_empty = false;
@@ -168,13 +168,13 @@ impl SourceReader {
     }
 }
 
-/// Whether images can be asked for by this name of a repository: a registry's list may hold any text.
+/// Whether this is a valid repository name: a registry's list may contain any text.
 fn is_repository(registry: &str, name: &str) -> bool {
     let reference = format!("{registry}/{name}").parse::<RegistryReference>();
     reference.is_ok_and(|reference| reference.repository() == name)
 }
 
-/// The images that a reference leads to, one for each platform that is asked for.
+/// The images of a reference, one for each requested platform.
 fn resolve(reader: &ImageReader, reference: &str, used_by: &BTreeSet<String>) -> Result<Vec<WorkEntry>, String> {
     let used_by: Vec<String> = used_by.iter().cloned().collect();
     let name = reference.strip_prefix("docker://").unwrap_or(reference);
@@ -191,7 +191,7 @@ fn resolve(reader: &ImageReader, reference: &str, used_by: &BTreeSet<String>) ->
             || reference.to_owned(),
             |home| format!("{}/{}@{digest}", home.registry(), home.repository()),
         );
-        // An old or hand-made config does not say it; then it is what was asked for.
+        // An old or hand-made config may lack its platform; then it is the requested one.
         let said =
             Some(opened.image.platform).filter(|platform| !platform.architecture.is_empty() && !platform.os.is_empty());
         let platform = said.or(wish).unwrap_or_else(Platform::host);

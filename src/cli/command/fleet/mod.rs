@@ -1,4 +1,4 @@
-//! `fleet`: many images, listed, audited in shares and reported together.
+//! `fleet`: lists many images, audits them in shares, and reports on all of them.
 
 mod list;
 mod named_files;
@@ -29,7 +29,7 @@ pub enum FleetAction {
 }
 
 impl FleetArgs {
-    /// Does one step of auditing a fleet.
+    /// Runs one step of a fleet audit.
     pub fn run(self) -> Result<RunExit, CommandError> {
         match self.action {
             FleetAction::List(args) => args.run(),

@@ -1,4 +1,4 @@
-//! What a fleet's files hold: names of images, and worklists.
+//! The input files of a fleet: image names and worklists.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -7,12 +7,12 @@ use crate::cli::terminal::{CommandError, report_error};
 use crate::fleet::{WorkEntry, read_worklist};
 use crate::judge::outcome::RunExit;
 
-/// The bytes of what names images, which are held: ten thousand pods take 100 MB.
+/// The maximum size of a text with image names in bytes; it is held in memory. Ten thousand pods take 100 MB.
 const TEXT_BYTES: u64 = 128 << 20;
 
 /// The text of a file, or of standard input for `-`.
 ///
-/// Errors: It cannot be read, is too large or no text, in words.
+/// Errors: The file cannot be read, is too large, or is not text, in words.
 pub(super) fn read_text(file: &str) -> Result<String, String> {
     let mut text = String::new();
     let mut take = |from: &mut dyn Read| from.take(TEXT_BYTES + 1).read_to_string(&mut text);
@@ -33,9 +33,9 @@ fn open_file(file: &str) -> io::Result<File> {
     File::open(file)
 }
 
-/// Hands over each entry of a worklist, which may be of any length, with its number from 0; returns how many there are.
+/// Calls `each` with the number from 0 and each entry of a worklist of any length. Returns the number of entries.
 ///
-/// Errors: The lines that are none were said.
+/// Errors: Invalid lines, which were reported.
 pub(super) fn read_work_entries(file: &str, each: impl FnMut(usize, WorkEntry)) -> Result<usize, CommandError> {
     let read = if file == "-" {
         read_worklist(&mut io::stdin().lock(), each)

@@ -1,4 +1,4 @@
-//! The documents of a fleet, read back.
+//! Reads the documents of a fleet.
 
 use crate::cli::terminal::{CommandError, report_error};
 use crate::fleet::{FleetFailure, FleetSettings, ImageResult, RESULTS, document_name};
@@ -6,18 +6,18 @@ use crate::judge::outcome::RunExit;
 use image_source::in_parallel;
 use image_store::{DocumentStore, open_document_store};
 
-/// The documents that are read at a time: an object storage takes its time for each.
+/// The number of documents read concurrently, because each read from object storage has a latency.
 const AT_A_TIME: usize = 16;
 
-/// What a fleet has come to so far.
+/// The stored results of a fleet.
 pub(super) struct KeptResults {
     pub(super) results: Vec<ImageResult>,
     pub(super) failures: Vec<FleetFailure>,
-    /// Open where a document could not be read.
+    /// `Open` if a document could not be read.
     pub(super) exit: RunExit,
 }
 
-/// Reads all results and failures of a place; a document that is damaged is said.
+/// Reads all results and failures of a place, and reports damaged documents.
 ///
 /// Errors: There is no fleet, or it cannot be read.
 pub(super) fn read_results(place: &str) -> Result<KeptResults, CommandError> {
@@ -43,7 +43,7 @@ pub(super) fn read_results(place: &str) -> Result<KeptResults, CommandError> {
     })
 }
 
-/// The documents of a folder; `read` gives each with the name that it has to have.
+/// The documents in a folder; `read` returns the expected name and the content.
 fn read_folder<T: Send>(
     store: &dyn DocumentStore,
     folder: &str,
@@ -54,7 +54,7 @@ fn read_folder<T: Send>(
     let all = in_parallel(&names, AT_A_TIME, |name| match store.read(name) {
         Ok(Some(bytes)) => match read(&bytes) {
             Ok((place, document)) if place == *name => Ok(Some(document)),
-            // A copy, which would count a second time.
+            // A copy, which would count twice.
             Ok((place, _)) => Err(format!(
                 "{name} is what belongs to {place}, and does not count: remove it"
             )),
@@ -62,7 +62,7 @@ fn read_folder<T: Send>(
                 "{name} cannot be read: {error}; remove it, and a result that is missing then is made by the next run"
             )),
         },
-        // It was taken away since the list was made: a failure that has become a result.
+        // Deleted since the listing: a failure that has become a result.
         Ok(None) => Ok(None),
         Err(error) => Err(error.to_string()),
     });

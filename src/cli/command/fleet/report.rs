@@ -1,4 +1,4 @@
-//! `fleet report`: what all images come to.
+//! `fleet report`: summarizes the results of all images.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ impl FleetReportArgs {
     }
 }
 
-/// The results at a place of the images in a worklist, with the names that it gives them, and how many images it has.
+/// The results of the images in a worklist, with the worklist's names, and the number of its images.
 fn listed_results(place: &str, file: &str) -> Result<(KeptResults, usize), CommandError> {
     let mut kept = read_results(place)?;
     let mut listed: BTreeMap<(String, String), WorkEntry> = BTreeMap::new();

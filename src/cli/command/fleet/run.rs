@@ -1,4 +1,4 @@
-//! `fleet run`: one worker's share of a worklist.
+//! `fleet run`: audits one worker's share of a worklist.
 #![expect(
     clippy::disallowed_methods,
     reason = "the engine says in the environment which share this is"
@@ -28,7 +28,7 @@ use image_source::registry::RetryPolicy;
 use image_source::{Digest, Platform};
 use image_store::{DocumentStore, open_document_store};
 
-/// What became of the images of a share.
+/// The outcomes of the images in a share.
 #[derive(Default)]
 struct ShareCounts {
     audited: usize,
@@ -79,7 +79,7 @@ pub struct FleetRunArgs {
 }
 
 impl FleetRunArgs {
-    /// Audits each image of the share that has no result yet.
+    /// Audits each image of the share without a result.
     pub(super) fn run(self) -> Result<RunExit, CommandError> {
         if self.read.image.platform.is_some() {
             return Err("the worklist says the platform of each image: leave --platform out".into());
@@ -137,11 +137,11 @@ impl FleetRunArgs {
     }
 }
 
-/// All that a result hangs on beside its image.
+/// All settings that affect a result besides its image.
 fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSettings, CommandError> {
     let image = &args.read.image;
     let mut own = String::new();
-    // The program's own files stand for its version, which a build between two releases does not change.
+    // Include the built-in files, because builds between two releases have the same version.
     for file in data_files(&args.read.own)? {
         let _ = writeln!(own, "{:?} {} {}", file.kind, file.id, file.text);
     }
@@ -152,7 +152,7 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
     }
     let environment = image.environment.iter().map(|(name, value)| format!("{name}={value}"));
     let cpu = image.cpu.map(|cpu| format!("{cpu:?}"));
-    // How patient a worker is changes no result.
+    // Retry settings do not affect a result.
     let is_patience = |limit: &LimitArg| RetryPolicy::names().any(|name| name == limit.name);
     let limits = image.limits.iter().filter(|limit| !is_patience(limit));
     let limits = limits.map(|limit| format!("{}={}", limit.name, limit.value));
@@ -180,13 +180,13 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
     Ok(settings)
 }
 
-/// Notes the settings where nobody has, and compares them with those that are there.
+/// Stores the settings if there are none, and compares them with the stored ones.
 ///
-/// Errors: The place has results of an audit that asked something else.
+/// Errors: The place has results of an audit with other settings.
 fn agree_on_settings(store: &dyn DocumentStore, settings: &FleetSettings) -> Result<(), String> {
     let name = FleetSettings::NAME;
     let read = || store.read(name).map_err(|error| error.to_string());
-    // Read before it is made: a server that knows no conditional writes would let anybody replace it.
+    // Read first: a server without conditional writes would let a worker overwrite them.
     let mut kept = read()?;
     if kept.is_none() {
         let made = store.create(name, &settings.document());
@@ -198,7 +198,7 @@ fn agree_on_settings(store: &dyn DocumentStore, settings: &FleetSettings) -> Res
     })
 }
 
-/// Audits one image after the other and keeps what comes of it.
+/// Audits images in sequence and stores the results.
 struct ShareWorker<'a> {
     auditor: ImageAuditor<'a>,
     store: &'a dyn DocumentStore,
@@ -206,9 +206,9 @@ struct ShareWorker<'a> {
 }
 
 impl ShareWorker<'_> {
-    /// Sees to it that an image has a result, or that it is known why not.
+    /// Ensures that an image has a result or a recorded failure.
     ///
-    /// Errors: Nothing can be kept.
+    /// Errors: Nothing can be stored.
     fn take(&mut self, entry: &WorkEntry) -> Result<(), CommandError> {
         let name = document_name(RESULTS, &entry.digest, &entry.platform);
         if self.store.exists(&name)? {
@@ -218,7 +218,7 @@ impl ShareWorker<'_> {
         let failure = document_name(FleetFailure::FOLDER, &entry.digest, &entry.platform);
         match self.audit(entry) {
             Ok(document) => {
-                // Of two workers on one image the first counts: both have the same bytes.
+                // If two workers audit the same image, the first result counts; both have the same bytes.
                 self.store.create(&name, &document)?;
                 self.store.remove(&failure)?;
                 self.counts.audited += 1;
@@ -239,7 +239,8 @@ impl ShareWorker<'_> {
             .auditor
             .audit(&entry.image, &names, Some(&platform), RunPosition::Before)?;
         let found = audit.facts.image.digest.as_ref().map(ToString::to_string);
-        // A layout's tag moves on, as a registry's digest cannot: the result would be kept under another image's name.
+        // A layout's tag may have moved, unlike a registry's digest. The result would be stored under another image's
+        // name.
         if found.as_deref() != Some(entry.digest.as_str()) {
             let found = found.unwrap_or_else(|| "none".to_owned());
             return Err(format!(

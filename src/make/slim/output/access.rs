@@ -1,10 +1,10 @@
-//! How the places of images are reached.
+//! How outputs are accessed.
 
 use crate::make::whole_file::ExistingOutput;
 use image_source::registry::RegistryOptions;
 
 pub(crate) struct OutputAccess<'a> {
     pub registry: &'a RegistryOptions,
-    /// Whether what is there may be replaced.
+    /// Whether an existing output may be replaced.
     pub existing: ExistingOutput,
 }

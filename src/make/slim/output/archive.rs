@@ -1,4 +1,4 @@
-//! Archives: written beside their place and given their name when they are whole.
+//! Archives. They are written beside their path and renamed when complete.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
@@ -17,7 +17,7 @@ use image_linkage::layer::LayerWriter;
 use image_linkage::path::RootPath;
 use image_store::create_unfinished_file;
 
-/// Looks whether a file is there.
+/// Checks that a file does not exist or may be replaced.
 pub(super) fn check_file_free(file: &Path, existing: ExistingOutput) -> Result<(), SlimError> {
     match look_at_place(file) {
         Ok(OutputPlace::File) if existing == ExistingOutput::Stays => {
@@ -32,7 +32,7 @@ pub(super) fn check_file_free(file: &Path, existing: ExistingOutput) -> Result<(
     }
 }
 
-/// Writes an archive by `write` beside its place.
+/// Writes an archive with `write` into `folder`.
 pub(super) fn write_archive(
     folder: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), SlimError>,
@@ -41,12 +41,12 @@ pub(super) fn write_archive(
     let mut out = BufWriter::new(create_unfinished_file(folder, None).map_err(failed)?);
     write(&mut out)?;
     let whole = out.into_inner().map_err(|error| failed(error.into_error()))?;
-    // Before the rename: after a power cut a name must not stand for bytes that never reached the disk.
+    // Before the rename: after a power failure the name must not refer to bytes that never reached the disk.
     whole.as_file().sync_all().map_err(failed)?;
     Ok(whole)
 }
 
-/// Puts an archive into its place.
+/// Moves an archive into place.
 pub(super) fn place_archive(
     archive: NamedTempFile,
     file: &Path,
@@ -60,7 +60,7 @@ pub(super) fn place_archive(
         copy().map_err(|error| io_error(file, error))?;
         return Ok(file.display().to_string());
     }
-    // What a link leads to is replaced, not the link.
+    // Replace the target of a link, not the link.
     let settled = settle(file);
     let place = if existing == ExistingOutput::Stays {
         file
@@ -82,14 +82,14 @@ pub(super) fn write_layout_tar(made: &NewImage<'_>, tag: Option<&str>, out: &mut
     let config = made.config_digest();
     let manifest = Digest::of(&made.manifest);
     let index = build_index(made, &manifest, tag, Vec::new());
-    // Documents before layers: who reads a stream knows what is coming when it comes.
+    // Documents before layers, so that a streaming reader knows what follows.
     small(&mut writer, "oci-layout", LAYOUT)?;
     small(&mut writer, "index.json", index.to_string().as_bytes())?;
     small(&mut writer, &blob_path(&manifest), &made.manifest)?;
     small(&mut writer, &blob_path(&config), &made.config)?;
     let mut written = BTreeSet::new();
     for layer in &made.layers {
-        // Layers of the same bytes are one blob.
+        // Layers with the same bytes share a blob.
         let name = blob_path(&layer.blob.digest);
         if !written.insert(name.clone()) {
             continue;
@@ -105,7 +105,7 @@ pub(super) fn write_layout_tar(made: &NewImage<'_>, tag: Option<&str>, out: &mut
     writer.end().map_err(|error| archived(&RootPath::default(), &error))
 }
 
-/// An archive as `docker save` wrote it before it wrote OCI layouts; every engine and every tool reads it.
+/// An archive in the old `docker save` format, before OCI layouts; every engine and tool reads it.
 pub(super) fn write_docker_tar(made: &NewImage<'_>, tag: Option<&str>, out: &mut dyn Write) -> Result<(), SlimError> {
     let mut writer = LayerWriter::new(out);
     let config = format!("{}.json", made.config_digest().digest());
@@ -117,7 +117,7 @@ pub(super) fn write_docker_tar(made: &NewImage<'_>, tag: Option<&str>, out: &mut
         layers.push(name.clone());
         if is_new {
             let path = RootPath::from(name.as_str());
-            // What a layer gives keeps its own words; only what the archive gives is said to be the archive's.
+            // Keep a layer's own error; only the archive's errors name the archive.
             let mut failed = None;
             let written = writer.file_by(&path, layer.blob.bytes, |out| {
                 made.write_tar(layer, out).map_err(|error| {
@@ -130,7 +130,7 @@ pub(super) fn write_docker_tar(made: &NewImage<'_>, tag: Option<&str>, out: &mut
     }
     let tags: Vec<&str> = tag.into_iter().collect();
     let manifest = json!([{"Config": config, "RepoTags": tags, "Layers": layers}]);
-    // Last: without it the archive is none.
+    // Last, because an archive without it is invalid.
     small(&mut writer, "manifest.json", manifest.to_string().as_bytes())?;
     writer.end().map_err(|error| archived(&RootPath::default(), &error))
 }

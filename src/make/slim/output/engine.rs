@@ -1,4 +1,4 @@
-//! A Docker Engine: the archive is sent as it is written, and lies nowhere in between.
+//! A Docker Engine. The archive is streamed to it and never stored.
 
 use std::io::{self, BufWriter, Write as _};
 
@@ -11,7 +11,7 @@ use image_linkage::limits::Limits;
 use image_source::ImageError;
 use image_source::{EngineImage, EngineKind};
 
-/// Looks whether the engine has the image.
+/// Checks that the engine does not have the image, or that it may be replaced.
 pub(super) fn check_name_free(name: &str, reach: &OutputAccess<'_>) -> Result<(), SlimError> {
     let there = EngineImage::new(EngineKind::Docker, name).exists(&Limits::default())?;
     if there && reach.existing == ExistingOutput::Stays {
@@ -20,18 +20,18 @@ pub(super) fn check_name_free(name: &str, reach: &OutputAccess<'_>) -> Result<()
     Ok(())
 }
 
-/// Loads the image. An archive that breaks off has no `manifest.json` yet, and an engine takes nothing of it.
+/// Loads the image. A truncated archive lacks `manifest.json`, so an engine does not load any of it.
 pub(super) fn load_image(made: &NewImage<'_>, name: &str, reach: &OutputAccess<'_>) -> Result<String, SlimError> {
-    // Once more: making the image has taken its time.
+    // Check again, because building the image took time.
     check_name_free(name, reach)?;
     let engine = EngineImage::new(EngineKind::Docker, name);
     stream_archive(made, name, |archive| engine.load(archive, &Limits::default()))?;
     Ok(format!("docker-daemon:{name} ({})", made.config_digest()))
 }
 
-/// Hands an archive of the image to `take` while it is written.
+/// Streams an archive of the image to `take`.
 ///
-/// Errors: What is wrong with either end.
+/// Errors: An error of either end.
 pub(super) fn stream_archive<T>(
     made: &NewImage<'_>,
     name: &str,
@@ -39,7 +39,7 @@ pub(super) fn stream_archive<T>(
 ) -> Result<T, SlimError> {
     let (reader, writer) = io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
     let (written, taken) = std::thread::scope(|scope| {
-        // The pipe moves in, so that the reader sees its end when the archive is written.
+        // The closure owns the pipe's write end, so the reader sees the end of the archive.
         let write = move || {
             let mut out = BufWriter::with_capacity(256 << 10, writer);
             archive::write_docker_tar(made, Some(name), &mut out)?;
@@ -52,7 +52,7 @@ pub(super) fn stream_archive<T>(
     });
     let written =
         written.unwrap_or_else(|_panic| Err(SlimError::Cannot("the archive could not be written".to_owned())));
-    // Where the reader refuses, that its end of the pipe is gone says nothing.
+    // If the reader fails, the writer's broken pipe is only a consequence.
     match (taken, written) {
         (Ok(taken), written) => written.map(|()| taken),
         (Err(error), Err(written)) if !is_broken_pipe(&written) => {

@@ -1,4 +1,4 @@
-//! Where a new image is put.
+//! The output of a new image.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -14,37 +14,37 @@ use crate::make::whole_file::{OutputPlace, folder_of, look_at_place, settle};
 use image_source::{PreferredDocument, RegistryReference};
 use image_store::UnfinishedFolder;
 
-/// The ways to write an output, as the message on a wrong one lists them.
+/// The output syntax for error messages.
 const EXPECTED: &str = "expected oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], \
     docker-daemon:NAME or docker://REGISTRY/NAME[:TAG]";
 
-/// A place for an image.
+/// An output for an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageOutput {
-    /// An OCI image layout in a folder, new or one that gains an image.
+    /// An OCI image layout in a folder, new or existing.
     Layout { dir: PathBuf, tag: Option<String> },
     /// An OCI image layout in a tar archive.
     LayoutArchive { file: PathBuf, tag: Option<String> },
-    /// An archive as `docker save` writes it.
+    /// An archive in the format of `docker save`.
     DockerArchive {
         file: PathBuf,
-        /// The name in it.
+        /// The image name in the archive.
         name: Option<String>,
     },
-    /// A Docker Engine, by the image's name.
+    /// A Docker Engine, with the image's name.
     DockerDaemon(String),
     Registry {
-        /// The name, with Docker Hub's defaults filled in.
+        /// The name with Docker Hub's defaults.
         reference: RegistryReference,
-        /// The name as it was written.
+        /// The name as the user wrote it.
         written: String,
     },
 }
 
 impl ImageOutput {
-    /// Reads an output as it is written on the command line.
+    /// Parses an output from the command line.
     ///
-    /// Errors: What is wrong with the text, with the ways to write an output.
+    /// Errors: What is wrong with the text, and the output syntax.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if let Some(name) = text.strip_prefix("docker://") {
             let reference = name
@@ -59,7 +59,7 @@ impl ImageOutput {
         if rest.is_empty() {
             return Err(format!("nothing stands after {scheme}:"));
         }
-        // At the first colon, as other tools read it: a path with a colon in it cannot be named.
+        // Split at the first colon like other tools; a path with a colon is not supported.
         let (path, name) = match rest.split_once(':') {
             Some((path, name)) if !name.is_empty() => (path, Some(name.to_owned())),
             Some((path, _)) => (path, None),
@@ -83,10 +83,11 @@ impl ImageOutput {
         }
     }
 
-    /// How an image is stored there whose original has this manifest.
+    /// How the output stores an image; `original` is the manifest of the original image.
     pub(crate) fn image_form(&self, original: Option<&[u8]>) -> ImageForm {
         let (storage, family) = match self {
-            // A layout has OCI's types alone: skopeo and umoci pass over an entry of another one (image-spec, image-index.md).
+            // A layout only uses OCI types: skopeo and umoci skip index entries of other types (image-spec,
+            // image-index.md).
             Self::Layout { .. } | Self::LayoutArchive { .. } => (LayerStorage::Blobs, MediaFamily::Oci),
             Self::Registry { .. } => return ImageForm::of_registry(original),
             Self::DockerArchive { .. } | Self::DockerDaemon(_) => {
@@ -96,11 +97,11 @@ impl ImageOutput {
         ImageForm { storage, family }
     }
 
-    /// A folder beside the output, where what is new can be written before it is put into its place.
+    /// Creates a folder beside the output for files that are not yet in place.
     ///
-    /// Errors: Why there is none.
+    /// Errors: Why it cannot be created.
     pub(crate) fn create_staging_folder(&self) -> Result<UnfinishedFolder, SlimError> {
-        // Beside the output a rename puts it into its place; another file system would take a copy.
+        // Beside the output, because a rename does not work across file systems.
         let beside = self.path().filter(|_| !self.is_stream());
         let at = beside.map_or_else(std::env::temp_dir, |path| folder_of(&settle(path)).to_owned());
         UnfinishedFolder::new(&at).map_err(|error| match error.kind() {
@@ -109,13 +110,13 @@ impl ImageOutput {
         })
     }
 
-    /// Whether it is written into a pipe or a device.
+    /// Whether the output is a pipe or a device.
     pub(crate) fn is_stream(&self) -> bool {
         let archive = self.path().filter(|_| !matches!(self, Self::Layout { .. }));
         archive.is_some_and(|file| look_at_place(file).is_ok_and(|place| place == OutputPlace::Stream))
     }
 
-    /// The path of the host that is written.
+    /// The host path of the output.
     fn path(&self) -> Option<&Path> {
         match self {
             Self::Layout { dir: path, .. }
@@ -125,9 +126,9 @@ impl ImageOutput {
         }
     }
 
-    /// Looks whether the place is free, before gigabytes are read.
+    /// Checks that the output does not exist, before gigabytes are read.
     ///
-    /// Errors: That something is there, or why it cannot be known.
+    /// Errors: The output exists, or why that is unknown.
     pub(crate) fn check_free(&self, reach: &OutputAccess<'_>) -> Result<(), SlimError> {
         match self {
             Self::Layout { dir, tag } => layout::check_tag_free(dir, tag.as_deref(), reach.existing),
@@ -139,7 +140,7 @@ impl ImageOutput {
         }
     }
 
-    /// Writes a new image so that it can be read again, into or beside `folder`, where it was made.
+    /// Writes a new image into or beside `folder`, its staging folder, so that it can be read back.
     ///
     /// Errors: Why it could not be written.
     pub(crate) fn write_image(&self, made: &NewImage<'_>, folder: &Path) -> Result<WrittenImage, SlimError> {
@@ -163,9 +164,9 @@ impl ImageOutput {
         }
     }
 
-    /// Puts a new image into its place, as [`ImageOutput::write_image`] wrote it. Gives what to say of it.
+    /// Moves a new image into place after [`ImageOutput::write_image`]. Returns a text for the user.
     ///
-    /// Errors: Why it could not be put there; nothing of it is there then.
+    /// Errors: Why it failed; the output is then unchanged.
     pub(crate) fn place_image(
         &self,
         made: &NewImage<'_>,
@@ -203,7 +204,7 @@ impl std::fmt::Display for ImageOutput {
     }
 }
 
-/// A name as an engine takes it: with a tag.
+/// A name for an engine, always with a tag.
 fn tagged(name: &str) -> Result<String, String> {
     let reference = name
         .parse::<RegistryReference>()
@@ -211,7 +212,7 @@ fn tagged(name: &str) -> Result<String, String> {
     if reference.digest().is_some() {
         return Err(format!("{name}: an image is given a tag; its digest follows from it"));
     }
-    // A colon before the last slash belongs to the port of a registry.
+    // A colon before the last slash precedes a registry's port.
     let has_tag = name.rsplit('/').next().is_some_and(|last| last.contains(':'));
     Ok(if has_tag {
         name.to_owned()

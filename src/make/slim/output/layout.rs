@@ -1,5 +1,5 @@
-//! An OCI image layout in a folder: a new folder is put into its place as a whole, and in one that is there the
-//! index is replaced last.
+//! An OCI image layout in a folder. A new folder is renamed into place; in an existing layout the index is replaced
+//! last.
 #![expect(clippy::disallowed_methods, reason = "the image is written where the user wants it")]
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use crate::make::whole_file::ExistingOutput;
 use image_linkage::digest::Digest;
 use image_linkage::limits::Limits;
 
-/// Looks whether an image of this name is in the folder.
+/// Checks that the folder has no image with this tag, or that it may be replaced.
 pub(super) fn check_tag_free(dir: &Path, tag: Option<&str>, existing: ExistingOutput) -> Result<(), SlimError> {
     let others = images(dir)?;
     let is_named = |image: &Value| named(image) == tag;
@@ -31,7 +31,7 @@ pub(super) fn check_tag_free(dir: &Path, tag: Option<&str>, existing: ExistingOu
     Ok(())
 }
 
-/// The images that a folder holds; none where it is empty or not there.
+/// The images in a folder; none if it is empty or missing.
 fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
     let failed = |error| io_error(dir, error);
     match fs::symlink_metadata(dir) {
@@ -46,7 +46,7 @@ fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
         );
         SlimError::Cannot(text)
     };
-    // Through links: a layout may be one.
+    // Follows links, because a layout may be a link.
     if !dir.is_dir() {
         return Err(no_layout());
     }
@@ -58,7 +58,7 @@ fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
     }
     let index = dir.join("index.json");
     let bytes = fs::metadata(&index).map_err(|error| io_error(&index, error))?.len();
-    // It is read whole, and it is somebody else's file.
+    // The whole file is read into memory, and it is untrusted.
     if bytes > Limits::default().document {
         return Err(no_layout());
     }
@@ -68,15 +68,15 @@ fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
     images.cloned().ok_or_else(no_layout)
 }
 
-/// Whether a layout holds the blobs that an image has in common with the one it was made of.
+/// Whether a layout contains the blobs that the image shares with the original.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeptBlobs {
     Copied,
-    /// They stay where they are, and are read from there when the image is put into its place.
+    /// They are read from the original when the image is moved into place.
     Elsewhere,
 }
 
-/// Writes a layout with this image alone into the staging folder, and says where.
+/// Writes a layout with only this image into the staging folder. Returns its path.
 pub(super) fn write_layout(
     made: &NewImage<'_>,
     tag: Option<&str>,
@@ -90,7 +90,7 @@ pub(super) fn write_layout(
         let path = new.join(blob_path(&layer.blob.digest));
         match &layer.origin {
             _ if path.exists() => {}
-            // The staging folder lies beside the output, on the same file system: nothing is copied.
+            // The staging folder is on the same file system as the output, so link instead of copying.
             LayerOrigin::Staged(staged) => {
                 let linked = fs::hard_link(staged, &path).or_else(|_| fs::rename(staged, &path));
                 linked.map_err(|error| io_error(&path, error))?;
@@ -108,7 +108,7 @@ pub(super) fn write_layout(
     Ok(new)
 }
 
-/// Puts the layout `new` into its place.
+/// Moves the layout `new` into place.
 pub(super) fn place_layout(
     made: &NewImage<'_>,
     new: &Path,
@@ -119,14 +119,14 @@ pub(super) fn place_layout(
     let name = image_name(made, tag);
     check_tag_free(dir, name, existing)?;
     let mut others = images(dir)?;
-    // A name stands for one image in an index: the new one takes the place of the old.
+    // A tag refers to one image of an index, so the new image replaces the old one.
     others.retain(|image| named(image) != name);
     let manifest = Digest::of(&made.manifest);
     let index = build_index(made, &manifest, tag, others).to_string();
     write_file(&new.join("index.json"), index.as_bytes())?;
-    // The last moment at which stopping leaves nothing behind.
+    // The last point at which an interruption leaves nothing behind.
     interrupt::check_interrupt().map_err(|error| io_error(dir, error))?;
-    // An empty folder is replaced by this; one that holds something is not.
+    // The rename replaces an empty folder, but fails for a non-empty one.
     match fs::rename(new, dir) {
         Ok(()) => {}
         Err(_) if dir.join("oci-layout").is_file() => add(new, dir, &blob_paths(made))?,
@@ -135,7 +135,7 @@ pub(super) fn place_layout(
     Ok(format!("{} ({manifest})", dir.display()))
 }
 
-/// The names of the blobs, each once.
+/// The paths of the blobs, without duplicates.
 fn blob_paths(made: &NewImage<'_>) -> BTreeSet<String> {
     let layers = made.layers.iter().map(|it| blob_path(&it.blob.digest));
     let documents = [&made.config, &made.manifest].map(|bytes| blob_path(&Digest::of(bytes)));
@@ -158,14 +158,14 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), SlimError> {
     write().map_err(|error: io::Error| io_error(path, error))
 }
 
-/// Adds what was written to a layout that is there: blobs first, then the index. Blobs that were added are taken back when
-/// the index cannot be replaced.
+/// Adds the new files to an existing layout: blobs first, then the index. If the index cannot be replaced, the new
+/// blobs are removed again.
 fn add(new: &Path, dir: &Path, blobs: &BTreeSet<String>) -> Result<(), SlimError> {
     let mut added = Vec::new();
     let mut move_all = || {
         for name in blobs {
             let place = dir.join(name);
-            // By its name it is the same blob. It is replaced all the same: that this one is whole was seen.
+            // The digest says that it is the same blob, but replace it: only the new one has been verified.
             let is_new = !place.exists();
             if let Some(folder) = place.parent() {
                 fs::create_dir_all(folder)?;

@@ -1,18 +1,18 @@
-//! The documents of an OCI image layout (image-spec, image-layout.md): a folder and an archive hold the same.
+//! The documents of an OCI image layout (image-spec, image-layout.md), which a folder and an archive share.
 
 use serde_json::{Map, Value, json};
 
 use crate::make::slim::new_image::NewImage;
 use image_linkage::digest::Digest;
 
-/// The file that says that a folder is a layout.
+/// The content of the file that marks a folder as a layout.
 pub(super) const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
-/// The annotation that names an image in an index.
+/// The annotation with an image's tag in an index.
 const NAME: &str = "org.opencontainers.image.ref.name";
-/// That in which Docker and containerd write the whole name.
+/// The annotation with the full name, written by Docker and containerd.
 const FULL_NAME: &str = "io.containerd.image.name";
 
-/// The name that an image gets in an index: the one that is asked for, or else the one that the original has in its own.
+/// The tag of the image in the new index: the requested one, otherwise the original's.
 pub(super) fn image_name<'a>(made: &'a NewImage<'_>, tag: Option<&'a str>) -> Option<&'a str> {
     tag.or_else(|| made.original.documents.annotations.get(NAME).map(String::as_str))
 }
@@ -21,7 +21,7 @@ pub(super) fn named(image: &Value) -> Option<&str> {
     image.get("annotations")?.get(NAME)?.as_str()
 }
 
-/// An index with the image behind `others`.
+/// An index with the image after `others`.
 pub(super) fn build_index(made: &NewImage<'_>, manifest: &Digest, tag: Option<&str>, others: Vec<Value>) -> Value {
     let platform = &made.platform;
     let mut described = Map::from_iter([
@@ -38,9 +38,9 @@ pub(super) fn build_index(made: &NewImage<'_>, manifest: &Digest, tag: Option<&s
         ("platform".to_owned(), Value::Object(described)),
     ]);
     let mut annotations = made.original.documents.annotations.clone();
-    // The grammar of the annotation has no empty name (image-spec, annotations.md): without a tag there is none.
+    // Omitted without a tag, because the annotation must not be empty (image-spec, annotations.md).
     if let Some(tag) = tag {
-        // containerd imports an image by it, and the original has that name already.
+        // containerd imports an image under this name, which belongs to the original.
         annotations.remove(FULL_NAME);
         annotations.insert(NAME.to_owned(), tag.to_owned());
     }
@@ -56,8 +56,8 @@ pub(super) fn build_index(made: &NewImage<'_>, manifest: &Digest, tag: Option<&s
     })
 }
 
-/// The name of a blob in a layout.
+/// The path of a blob in a layout.
 pub(super) fn blob_path(digest: &Digest) -> String {
-    // The digest was computed by this program: its algorithm is a registered one, and the rest is hexadecimal.
+    // This program computed the digest, so it is safe in a path: a registered algorithm and hexadecimal digits.
     format!("blobs/{}/{}", digest.algorithm(), digest.digest())
 }

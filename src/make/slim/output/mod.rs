@@ -1,4 +1,4 @@
-//! Where a new image is put, and how it gets there whole or not at all.
+//! The outputs of a new image. Each is complete or unchanged.
 
 mod access;
 mod archive;

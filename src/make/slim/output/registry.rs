@@ -1,4 +1,4 @@
-//! A registry: blobs that it has are not sent, and the manifest comes last.
+//! A registry. Existing blobs are not sent, and the manifest is sent last.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
@@ -11,7 +11,7 @@ use crate::make::whole_file::ExistingOutput;
 use image_source::registry::{PushOutcome, RegistryPush};
 use image_source::{Digest, ImageError, RegistryReference};
 
-/// Looks whether the tag is there.
+/// Checks that the tag does not exist, or that it may be replaced.
 pub(super) fn check_tag_unused(
     reference: &RegistryReference,
     written: &str,
@@ -51,7 +51,7 @@ pub(super) fn push_image(
     push.push_blob(&made.config_digest(), config.len() as u64, &|| {
         Ok(Box::new(Cursor::new(config.clone())) as Box<dyn Read + Send>)
     })?;
-    // Last: a registry refuses a manifest whose blobs it lacks, and nobody pulls half an image.
+    // Last: a registry rejects a manifest with missing blobs, so nobody pulls an incomplete image.
     push.push_manifest(made.manifest_type, &made.manifest)?;
     let count = |pushed| done.get(&pushed).copied().unwrap_or(0);
     Ok(format!(
@@ -70,7 +70,7 @@ fn of_image(error: SlimError) -> ImageError {
     }
 }
 
-/// The repository of the same registry that an image was made of.
+/// The original image's repository, if it is in the same registry.
 fn home<'o>(original: &'o OriginalImage, reference: &RegistryReference) -> Option<&'o str> {
     let home = original.home.as_ref()?;
     (home.registry() == reference.registry()).then_some(home.repository())

@@ -1,4 +1,4 @@
-//! What was written, read again by the code that reads any image, before it gets its place.
+//! Reads back the written image with the ordinary reader before it is moved into place.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,24 +17,24 @@ use image_source::{
     OpenRequest, OpenedLayers, PreferredDocument,
 };
 
-/// A new image as it is written, before it has its place.
+/// A written image that is not yet in place.
 pub(crate) enum WrittenImage {
-    /// An OCI image layout in the staging folder, and whether the blobs of the original image are in it.
+    /// An OCI image layout in the staging folder, and whether it contains the blobs of the original.
     Layout(PathBuf, KeptBlobs),
-    /// An archive beside its place, and which of its documents counts.
+    /// An archive beside its place, and the document to read it by.
     Archive(NamedTempFile, PreferredDocument),
-    /// Nothing lies anywhere: an engine is sent what is written once more.
+    /// Nothing is stored: the archive is written again for the engine.
     Stream(String),
 }
 
-/// A new image as whoever gets it reads it.
+/// A new image as its recipient reads it.
 pub(crate) struct ReadImage {
     pub image: Image,
     pub layers: Vec<LayerIndex>,
 }
 
 impl WrittenImage {
-    /// Writes what is new of an image into `folder`: the blobs that it shares with its original stay where they are.
+    /// Writes only the new parts of an image into `folder`; blobs shared with the original are not copied.
     ///
     /// Errors: Why it could not be written.
     pub(crate) fn of_new_blobs(made: &NewImage<'_>, folder: &Path) -> Result<Self, SlimError> {
@@ -42,7 +42,7 @@ impl WrittenImage {
         written.map(|dir| Self::Layout(dir, KeptBlobs::Elsewhere))
     }
 
-    /// Reads what was written, which is to be found as `reference`, and verifies every digest and diff id of it.
+    /// Reads the written image, which will be named `reference`, and verifies all digests and diff ids.
     ///
     /// Errors: What is wrong with it.
     pub(crate) fn read_back(
@@ -93,8 +93,7 @@ impl WrittenImage {
     }
 }
 
-/// Reads one layer. A blob of the original image has been read before: whether it is still that one is told by its digest,
-/// and it is not decompressed again.
+/// Reads one layer. A blob of the original was already read, so its digest is verified without decompressing it again.
 fn read_layer(
     made: &NewImage<'_>,
     layer: &LayerDescriptor,
