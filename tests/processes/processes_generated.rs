@@ -5,7 +5,7 @@
 //! result is compared with the report.
 //!
 //! `CUPTI_AUDIT_CASES=FIRST-LAST` selects seeds, and `CUPTI_AUDIT_FEATURE=NAME` images with one feature.
-//! `CUPTI_AUDIT_KEEP=1` shrinks and keeps the first images that differ.
+//! `CUPTI_AUDIT_KEEP=1` keeps the first images that differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ use testkit::seeds;
 
 /// The number of images per run of the program.
 const CHUNK: usize = 20;
-/// The maximum number of differing cases to shrink and keep per run, because each takes a while.
+/// The maximum number of differing cases to keep per run, because each of them runs again.
 const KEPT: usize = 3;
 
 /// Claims that are known to be false, with the reason why they are not fixed yet.
