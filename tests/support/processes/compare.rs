@@ -134,8 +134,7 @@ impl Case<'_> {
         let real = self.root.run(&world.runner, self.spec, &commands);
         let mut comparison = self.processes(&real);
         self.phases(&real, &mut comparison);
-        // A changed start changes the program's own environment or user, and the report does not apply it to the
-        // copies.
+        // A changed start belongs to the program; the report does not say to which processes it applies.
         if !self.spec.features.iter().copied().any(generate::rules_start) {
             self.copies(world, &mut comparison);
         }

@@ -209,7 +209,7 @@ pub enum Build {
     ModuleUsesLibrary,
 }
 
-/// What an image has beyond programs that link and open CUPTI by its name.
+/// The extras of an image beyond programs that link and open CUPTI by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Feature {
