@@ -27,7 +27,7 @@ const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 pub struct Said {
     /// The path in the root file system.
     pub path: String,
-    /// What it printed.
+    /// The printed lines.
     pub lines: Vec<String>,
 }
 

@@ -28,7 +28,7 @@ pub const REQUESTS: &str = "requests.log";
 
 /// A `docker-registry` on 127.0.0.1 that stops when this is dropped.
 pub struct Registry {
-    /// Where it listens.
+    /// Its listening address.
     pub address: SocketAddr,
     process: Child,
 }

@@ -127,7 +127,7 @@ impl Reply {
 
 /// A server that runs until the test ends.
 pub struct Server {
-    /// Where it listens.
+    /// Its listening address.
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Request>>>,
 }

@@ -1,18 +1,18 @@
-//! The corpus: a text file for each entry point, with the fields of the image's config in front of its files.
+//! The corpus: a text file per entry point. The fields of the image's config come first, then its files.
 //!
 //! ```text
-//! What kind of entry point it is, in words.
+//! A description of the entry point.
 //! cmd: ["train"]                 entrypoint: is ["/entry.sh"] unless it is given
 //! user: app
 //! workdir: /workspace
 //! env: NAME=VALUE                once for each variable
-//! folder: /opt/x/lib             the folder that the script itself puts on LD_LIBRARY_PATH
+//! folder: /opt/x/lib             the folder that the script itself adds to LD_LIBRARY_PATH
 //! dir: /data 1777                an empty folder, with its mode
 //! -- /entry.sh 755 --
 //! the file's text
 //! ```
 //!
-//! One line of all files is `#@here`: the place for a statement that an image adds.
+//! Exactly one line in the files is `#@here`, where images can insert a statement.
 
 use std::fs;
 use std::path::Path;
