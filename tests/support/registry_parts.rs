@@ -33,7 +33,7 @@ pub struct Registry {
     process: Child,
 }
 
-/// The security of a registry.
+/// The TLS and login settings of a registry.
 pub struct Guarded<'a> {
     /// The certificate and the key in PEM form.
     pub tls: (&'a Path, &'a Path),

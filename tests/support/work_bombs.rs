@@ -285,7 +285,7 @@ fn x_03_to_x_06_work_bombs_are_judged_in_bounds_or_end_in_a_gap() {
     }
 }
 
-/// Scripts that require much work, and the other file that each one reads.
+/// Scripts that require much work: the row's name, the script, and the text of `/more.sh`.
 fn shell_bombs() -> Vec<(&'static str, String, String)> {
     let array = format!("x={}\na=({})\n", "y".repeat(4_000), "\"$x\" ".repeat(250));
     let arrays = |count: usize| -> String {

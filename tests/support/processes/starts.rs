@@ -41,7 +41,7 @@ pub fn foreign(damage: Damage) -> Content {
     })
 }
 
-/// Makes the command a folder, an empty file, a truncated object, one for another processor, or an argument of a loader.
+/// Makes the command a folder, an empty file, a truncated object, one for another processor, or a loader's argument.
 pub fn command_kind(draft: &mut Draft) {
     leave_first(draft);
     let kind = draft.random.below(10);
