@@ -1,10 +1,12 @@
-//! Does the program that a container's command starts get CUPTI as the report on the image says?
+//! Compares the CUPTI that a container's command gets with the report on its image.
 //!
-//! The corpus in `testdata/commands` has entry points of the kinds that public images have. Each becomes five images:
-//! the library in a folder of the system, in one of the image's `LD_LIBRARY_PATH`, in one that only the script adds,
-//! nowhere, and where nothing finds it. Then one statement about a loader variable is put at a random place of a
-//! script: `CUPTI_AUDIT_SEED=NUMBER` repeats a run. The judge is the real command, run in the image's root file system.
-//! `CUPTI_AUDIT_OPEN=1` lists the open answers, and `CUPTI_AUDIT_PROGRAM=FILE` asks another build of the program.
+//! The corpus in `testdata/commands` has entry points like those of public images. Each becomes five images, which
+//! differ in the library's place: a system folder, a folder of the image's `LD_LIBRARY_PATH`, a folder that only the
+//! script adds, nowhere, and a folder that nothing searches. Mutants add a statement about a loader variable at a
+//! random place in a script.
+//!
+//! The judge runs the real command in the image's root file system. `CUPTI_AUDIT_SEED=NUMBER` repeats a run,
+//! `CUPTI_AUDIT_OPEN=1` lists the open answers, and `CUPTI_AUDIT_PROGRAM=FILE` tests another build of the program.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,14 +17,14 @@ use crate::commands::compare::{Compared, Counts, compare, open_lines, report};
 use crate::commands::image::{Image, PLACES};
 use crate::commands::mutants::Mutants;
 
-/// The images of the corpus: of each case one for each place of the library.
+/// The images of the corpus: one per case and place of the library.
 const CASES: usize = 60;
 const MUTANTS: usize = 300;
-/// How many in a hundred may be open: of the loadable images, and of all mutants.
+/// The maximum percentage of open answers: among loadable images, and among all mutants.
 const OPEN_IMAGES: usize = 3;
 const OPEN_MUTANTS: usize = 15;
 
-/// The root that all images lie over, as long as a test needs it: what a static holds is never removed.
+/// The root below all images. Weak, because a static is never dropped and would keep the folder.
 static BASE: Mutex<Weak<Base>> = Mutex::new(Weak::new());
 
 fn base() -> Option<Arc<Base>> {
@@ -82,7 +84,7 @@ fn a_statement_anywhere_is_read_as_it_runs() {
         let (reached, other): (Vec<Compared>, Vec<Compared>) = compare(&base, drawn)
             .into_iter()
             .partition(|one| one.real.loaded.is_some());
-        // A statement may end the script: nothing is said of a program that is not started.
+        // A statement may end the script, and the report does not cover a program that never starts.
         unreached += other.len();
         compared.extend(reached);
     }
@@ -104,7 +106,7 @@ fn a_statement_anywhere_is_read_as_it_runs() {
     );
 }
 
-/// The seed that is asked for, or a new one.
+/// The requested seed, or a new one.
 fn seed() -> u64 {
     if let Ok(text) = std::env::var("CUPTI_AUDIT_SEED") {
         return text.parse().unwrap();

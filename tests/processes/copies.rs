@@ -1,4 +1,4 @@
-//! Which version does a copy have, whose is it, and what does an image without one come to?
+//! Tests the version and the owner of each copy, and images whose copies have no version.
 
 use crate::plain_image::image_of;
 use cupti_audit::facts::{
@@ -113,7 +113,7 @@ fn the_metadata_of_an_older_install_does_not_take_the_file() {
     let both = wheel(both, name, "12.4.127", &[("libcupti.so.12", file.len())]);
     let of_new = "libcupti.so.12: 12.4.127 by package, of nvidia-cuda-cupti-cu12 12.4.127";
     assert_eq!(copies(&both), [of_new]);
-    // A file that was put over the one of the wheel is of no version of it.
+    // A file that replaced the wheel's does not have the wheel's version.
     let replaced = wheel(layer(), name, "12.1.105", &[("libcupti.so.12", 7_000_000)]);
     assert_eq!(copies(&replaced), ["libcupti.so.12: ?, of nvidia-cuda-cupti-cu12 ?"]);
     let unlisted = wheel(layer(), name, "12.1.105", &[]);
@@ -141,7 +141,7 @@ fn the_distribution_whose_record_lists_a_copy_owns_it_however_the_list_is_writte
         ),
         ["libcupti.so.12: ?, of torch 2.8.0"]
     );
-    // A wheel that has a copy in a folder of another name.
+    // The wheel has a copy in a folder with another name.
     assert_eq!(
         owner(
             "own, \"odd\" folder/libcupti.so.12",
@@ -175,12 +175,12 @@ fn what_the_bytes_say_comes_before_what_lies_around_them() {
         copies(&wheel(layer, name, version, &[("libcupti.so.12", file.len())]))
     };
     let file = says("Build cuda_12.9.r12.9/compiler.35512601_0");
-    // The package tells the update of the same release as well.
+    // The package also gives the update of the same release.
     let exact = "libcupti.so.12: 12.9.79 by package, of nvidia-cuda-cupti-cu12 12.9.79";
     assert_eq!(of(&file, "12.9.79"), [exact]);
     let own = "libcupti.so.12: 12.9 by text, of nvidia-cuda-cupti-cu12 12.4.127";
     assert_eq!(of(&file, "12.4.127"), [own]);
-    // A major version that the soname does not have is none.
+    // A major version other than the soname's does not count.
     let plain = cupti("libcupti.so.12");
     assert_eq!(of(&plain, "13.0.85"), ["libcupti.so.12: ?, of  ?"]);
     let named = Layer::new().file("opt/libcupti.so.2025.3.1", &plain);
@@ -200,7 +200,7 @@ fn a_header_is_that_of_the_only_copy_near_it() {
         copies(&header(one.clone(), "22")),
         ["libcupti.so.12: 12.4 by header, of  ?"]
     );
-    // Of CUDA 13: it is not the header of this file.
+    // The header is of CUDA 13, so it does not belong to this file.
     assert_eq!(copies(&header(one.clone(), "130001")), ["libcupti.so.12: ?, of  ?"]);
     let two = one.file(
         "opt/tool/lib/libcupti.so.12",
@@ -246,7 +246,7 @@ fn without_a_file_the_status_is_headers_only_whatever_lies_beside() {
     assert_eq!(status(header(library)), CuptiStatus::Loadable);
 }
 
-/// What a plug-in of JAX or TensorFlow gets of a libcupti in the default directory.
+/// The libcupti that a plug-in of JAX or TensorFlow gets from the default directory.
 fn gets(object: &str, distribution: &str, version: &str, library: &str) -> Option<String> {
     let layer = Layer::new()
         .file(format!("usr/lib/{library}"), cupti(library))
@@ -280,7 +280,7 @@ fn frameworks_ask_for_the_cuda_that_they_were_built_with() {
     assert_eq!(jax("12", "0.10.2", "libcupti.so.13"), None);
     assert_eq!(jax("13", "0.10.2", "libcupti.so.13"), path("libcupti.so.13"));
     assert_eq!(jax("13", "0.11.1", "libcupti.so"), path("libcupti.so"));
-    // From 0.12 on it takes the other one as well.
+    // From 0.12 on it accepts the other one too.
     assert_eq!(jax("13", "0.12.0.1", "libcupti.so.12"), path("libcupti.so.12"));
     let tensorflow =
         |version: &str, library: &str| gets("tensorflow/libtensorflow_cc.so.2", "tensorflow", version, library);
@@ -327,7 +327,7 @@ fn a_name_that_merely_begins_alike_is_asked_for_by_nobody() {
         (facts.consumers.len(), facts.undecided.len())
     };
     let program = || Elf::executable().needed("libc.so.6");
-    // What the program cupti-audit holds itself.
+    // Strings that cupti-audit itself contains.
     assert_eq!(of(program().string("libcupti.so.").string("libcupti.so.old")), (0, 0));
     assert_eq!(of(program().string("libcuptihelper.so")), (0, 0));
     assert_eq!(of(program().string("could not open libcupti.so")), (0, 0));

@@ -1,7 +1,7 @@
-//! Whole images with a user: does a report say what he really gets?
+//! Compares reports on images that have a user with the credentials of the real process.
 //!
-//! Each image is read from a tar with its owners, modes and capabilities, with the user and the environment of a config;
-//! then every program is run in it as that user, in a chroot and by a real engine.
+//! Each image is read from a tar with owners, modes and capabilities, and a config with a user and an environment.
+//! Every program then runs as that user, in a chroot and in a real engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use crate::credential_images::{CASES, Case, Compiled, GROUP, PASSWD, PROGRAMS, f
 use crate::docker::Dockerd;
 use crate::support::{have_all, is_root};
 
-/// Which programs get it by our word.
+/// The programs that get CUPTI according to the audit.
 fn ours(facts: &ImageFacts) -> BTreeMap<String, bool> {
     let gets = facts.consumers.iter().map(|consumer| {
         let gets = &consumer.outcome.as_is;
@@ -156,7 +156,7 @@ fn an_engine_starts_its_containers_as_the_same_users() {
             Ok(user) => {
                 let real = numbers(&out);
                 assert_eq!(real[..2], [user.uid, user.gid], "{spec}: {err}");
-                // Newer engines name the user's own group among the others.
+                // Newer engines also list the user's own group as a supplementary group.
                 let all = |gid: u32, groups: &[u32]| groups.iter().copied().chain([gid]).collect::<BTreeSet<u32>>();
                 assert_eq!(all(real[1], &real[2..]), all(user.gid, &user.groups), "{spec}");
             }

@@ -1,4 +1,4 @@
-//! Is a package told of which files are gone, and one that is required and not installed, with what puts it right?
+//! Tests the findings about packages with missing files or missing requirements, and the commands that fix them.
 
 use crate::plain_image::image_of;
 use cupti_audit::facts::{GatherOptions, ReadLayers, StartOverrides, gather_facts};
@@ -31,7 +31,7 @@ fn base() -> Layer {
         .file("usr/local/lib/python3.11/os.py", "")
 }
 
-/// What is found in the layers about packages, each as `severity rule: message | what is installed for it`.
+/// The findings about packages, each as `severity rule: message | packages to install`.
 fn found(layers: &[Layer], phase: &str) -> Vec<String> {
     let base = base();
     let layers = [&base].into_iter().chain(layers).map(|layer| {
@@ -75,7 +75,7 @@ fn lines_of(begin: &str, lines: &[&str], end: &str) -> String {
     whole.concat()
 }
 
-/// A distribution with these lines of metadata and these files, each of which is put into the layer unless it is `gone`.
+/// A distribution with these lines of metadata and these files. Files in `gone` are listed but not in the layer.
 fn wheel(mut layer: Layer, name: &str, version: &str, requires: &[&str], files: &[&str], gone: &[&str]) -> Layer {
     let info = format!("{SITE}/{}-{version}.dist-info", name.replace('-', "_"));
     let lines = lines_of("Requires-Dist: ", requires, "\n");
@@ -101,7 +101,7 @@ const CUPTI_FILES: [&str; 3] = [
     "nvidia/cuda_cupti/include/cupti.h",
 ];
 
-/// A torch that is linked with CUPTI and finds it in the wheel beside it.
+/// A torch that links CUPTI and finds it in the adjacent wheel.
 fn torch(layer: Layer, requires: &[&str]) -> Layer {
     let object = Elf::library("libtorch_cpu.so")
         .needed("libcupti.so.12")
@@ -150,7 +150,7 @@ fn a_library_that_a_program_misses_is_an_error_and_the_layer_that_removed_it_is_
 
 #[test]
 fn files_that_people_remove_to_save_space_are_not_missed() {
-    // Nobody asks for CUPTI, and torch's tests, headers, bytecode and scripts are not there.
+    // Nothing requests CUPTI. Torch's tests, headers, bytecode and scripts may be missing.
     let nobody = cupti_wheel(Layer::new(), &CUPTI_FILES);
     assert_eq!(found(&[nobody], "profiling"), [""; 0]);
     let files = ["triton/a.py", "triton/b.py", "triton/tests/c.py", "triton/include/d.h"];
@@ -244,7 +244,7 @@ fn the_lists_of_dpkg_and_conda_tell_it_too() {
     );
 }
 
-/// What PyTorch's wheel says of CUPTI.
+/// The CUPTI requirement of PyTorch's wheel.
 const PIN: &str = "nvidia-cuda-cupti-cu12==12.8.90; platform_system == \"Linux\" and platform_machine == \"x86_64\"";
 
 #[test]
@@ -274,7 +274,7 @@ fn what_a_wheel_requires_and_the_environment_lacks_is_told_in_one_finding() {
           which the environment of /usr/local/bin/python3.11 does not have | pip nvidia-cuda-cupti-cu12==12.8.90 typing-extensions>=4.10.0 in /usr/local/lib/python3.11/site-packages"
         ]
     );
-    // A module without metadata is imported all the same, and the loader finds a library where it is.
+    // Python imports a module without metadata too, and the loader does not read metadata.
     let bare = torch(Layer::new(), &requires)
         .file(format!("{SITE}/typing_extensions.py"), "#")
         .file(format!("{SITE}/{CUPTI}"), Elf::library("libcupti.so.12").build());
@@ -345,10 +345,10 @@ fn an_extra_counts_where_a_package_that_it_alone_requires_is_installed() {
             "note required-package-missing: tensorflow 2.17.1 requires nvidia-cuda-cupti-cu12==12.3.101, "
         )
     );
-    // torch requires it as well, so that nothing shows that TensorFlow's extra was asked for.
+    // torch also requires it, so nothing shows that TensorFlow's extra was requested.
     let beside = torch(tensorflow(cublas(Layer::new())), &["nvidia-cublas-cu12==12.3.4.1"]);
     assert_eq!(found(&[beside], ""), [""; 0]);
-    // PyTorch 2.15 asks for an extra of another package, for sure.
+    // PyTorch 2.15 certainly requests an extra of another package.
     let toolkit = wheel(
         Layer::new(),
         "cuda-toolkit",

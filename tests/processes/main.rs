@@ -1,4 +1,4 @@
-//! What processes of an image get: by kind of program, user and command.
+//! Tests the CUPTI that an image's processes get, by kind of program, user and command.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Programs that no dynamic loader starts.
+//! Tests programs that start without the dynamic loader.
 
 use crate::plain_image::image_of;
 use cupti_audit::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, gather_facts};
@@ -11,19 +11,19 @@ use image_source::ImageConfig;
 use testkit::elf::{Elf, Kind, Machine, df_1};
 use testkit::layer::{Compression, Layer};
 
-/// What is known of an image in which CUPTI can be loaded, and a program that opens it.
+/// The facts of an image with a loadable CUPTI and a program that opens it.
 fn facts(program: &Elf) -> ImageFacts {
     let layer = Layer::new().executable("usr/lib64/libcupti.so.12", Elf::library("libcupti.so.12").build());
     facts_of(layer.executable("usr/bin/app", program.build()), &[])
 }
 
-/// What is known of a layer with a loader, and variables that are given.
+/// The facts of a layer with a loader, with these environment variables.
 fn facts_of(layer: Layer, environment: &[(&str, &str)]) -> ImageFacts {
     let layer = layer.executable("bin/sh", Elf::executable().build());
     facts_by(layer, &["/entrypoint.sh", "/usr/bin/app"], environment)
 }
 
-/// The same of a command.
+/// Same, with a command.
 fn facts_by(layer: Layer, command: &[&str], environment: &[(&str, &str)]) -> ImageFacts {
     let layer = layer.executable(
         "lib64/ld-linux-x86-64.so.2",
@@ -32,7 +32,7 @@ fn facts_by(layer: Layer, command: &[&str], environment: &[(&str, &str)]) -> Ima
     facts_of_whole(&layer, command, environment)
 }
 
-/// The same of a layer as it is.
+/// Same, for a layer to which no loader is added.
 fn facts_of_whole(layer: &Layer, command: &[&str], environment: &[(&str, &str)]) -> ImageFacts {
     let blob = layer.blob(Compression::None);
     let index = index_layer(
@@ -98,7 +98,7 @@ fn the_search_path_of_a_program_counts_for_what_a_library_opens_that_it_opens_by
     );
 }
 
-/// What keeps a program from starting that links CUPTI, with the severities for no phase and for inference.
+/// The reason why a program that links CUPTI cannot start, and the severities without a phase and for inference.
 fn start_of(program: &Elf, mode: u32, command: &[&str]) -> (Option<String>, Vec<String>) {
     let library = |name: &str| Elf::library(name).build();
     let layer = Layer::new()
@@ -138,12 +138,12 @@ fn a_program_that_lacks_something_else_does_not_start_whether_it_links_or_opens_
     let lacking = |program: Elf, command: &[&str]| start_of(&program.needed("libmore.so.1"), 0o755, command);
     assert_eq!(lacking(links(), &own), (Some(lacks.to_owned()), told("error")));
     assert_eq!(lacking(opens(), &own), (Some(lacks.to_owned()), told("error")));
-    // Who opens it and is not the container's own may be a tool that nobody starts.
+    // A program that opens CUPTI and is not the container's own may be a tool that nobody starts.
     assert_eq!(
         lacking(opens(), &["/bin/sh"]),
         (Some(lacks.to_owned()), told("warning"))
     );
-    // The driver comes with the container runtime.
+    // The container runtime adds the driver.
     assert_eq!(
         start_of(&links().needed("libcuda.so.1"), 0o755, &own),
         (None, Vec::new())
@@ -229,7 +229,7 @@ fn a_command_that_does_not_start_is_told() {
         told(&["/bin/empty"], ""),
         refused("/bin/empty", &format!("{format}it is empty"))
     );
-    // execvp(3) gives it to a shell.
+    // execvp(3) passes it to a shell.
     assert_eq!(told(&["sh", "-c", "/bin/empty"], ""), None);
     assert_eq!(
         told(&["/bin/unlinked"], ""),
@@ -288,7 +288,7 @@ fn a_static_program_is_not_said_to_get_what_it_opens() {
     );
 }
 
-/// As a real `dlopen` that gives nothing does: the program gets no CUPTI.
+/// Same as a real `dlopen` that returns null: the program gets no CUPTI.
 #[test]
 fn a_preloaded_dlopen_of_its_own_makes_the_answer_open() {
     let is_open = |export: &str| {
@@ -359,7 +359,7 @@ fn a_program_with_another_loader_gets_what_that_one_finds() {
         let app = facts.consumers.iter().find(|consumer| consumer.name == "app").unwrap();
         (app.outcome.as_is.outcome, app.outcome.nvidia.outcome, gaps.concat())
     };
-    // Where the container runtime has let ldconfig run, the cache has it.
+    // The container runtime's ldconfig adds it to the cache.
     let (loaded, missing) = (RequestOutcome::Loaded, RequestOutcome::NotFound);
     let system = b"\0/lib64/\0/usr/lib64/\0/etc/ld.so.cache\0";
     assert_eq!(outcomes(system), (missing, loaded, String::new()));
@@ -428,7 +428,7 @@ fn another_loader_searches_what_each_environment_says() {
             .executable("entrypoint.sh", format!("#!/bin/sh\n{text}exec \"$@\"\n"));
         word(&facts_of(layer, &[]), "app")
     };
-    // Whether the script sets it is for a run to tell, so that both environments are asked.
+    // Only a run can tell whether the script sets the variable, so the loader simulates both environments.
     let may = "if [ -f /mnt/cupti ]; then export LD_LIBRARY_PATH=/opt/cupti; fi\n";
     assert_eq!(with(may), (RequestOutcome::Loaded, true, false));
     let does = "export LD_LIBRARY_PATH=/opt/cupti\n";
@@ -484,7 +484,7 @@ fn what_a_run_may_bring_is_named_with_the_variable_that_settles_it() {
         );
         let passed: Vec<(&str, &str)> = variables.split_whitespace().map(|name| (name, "/opt/cupti")).collect();
         let is_settled = given(&script, &passed).is_none();
-        // What is sourced then is another file, of which the same may be said.
+        // The script then sources another file, which may be undetermined too.
         assert!(is_settled || variables == "SETUP" || passed.is_empty(), "{script}");
     }
     let decided = format!("MODE=plain\nif [ \"$MODE\" = full ]; then {search}; fi");

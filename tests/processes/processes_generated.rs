@@ -1,10 +1,11 @@
-//! Does every process of a container get CUPTI as the report on its image says?
+//! Compares every process of generated containers with the report on the image.
 //!
-//! A seed makes an image: users, modes, setuid and capabilities, an environment, an entry point, programs and Python
-//! modules that get CUPTI in many ways, layers. Each program is really run as the image's user; what it gets is held
-//! against the report.
-//! `CUPTI_AUDIT_CASES=FIRST-LAST` runs other seeds than the usual, `CUPTI_AUDIT_FEATURE=NAME` images of one feature, and
-//! with `CUPTI_AUDIT_KEEP=1` the first images that differ are made small and kept.
+//! A seed determines an image: users, modes, setuid bits and capabilities, an environment, an entry point, layers, and
+//! programs and Python modules that request CUPTI in many ways. Each program really runs as the image's user, and its
+//! result is compared with the report.
+//!
+//! `CUPTI_AUDIT_CASES=FIRST-LAST` selects seeds, and `CUPTI_AUDIT_FEATURE=NAME` images with one feature.
+//! `CUPTI_AUDIT_KEEP=1` keeps the first images that differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,12 +19,12 @@ use crate::processes::{audit, engine_images, generate, kept, layers};
 use testkit::parallel::in_parallel;
 use testkit::seeds;
 
-/// The images of one run of the program.
+/// The number of images per run of the program.
 const CHUNK: usize = 20;
-/// The cases of a run that are made small and kept when they differ: each takes a while.
+/// The maximum number of differing cases to keep per run, because each of them runs again.
 const KEPT: usize = 3;
 
-/// Claims that are known to be refuted, and why they still are.
+/// Claims that are known to be false, with the reason why they are not fixed yet.
 const KNOWN: &[(Feature, Kind, &str)] = &[];
 
 #[test]
@@ -64,7 +65,7 @@ fn images_of_a_real_engine_get_what_the_report_says() {
     let (first, last) = seeds::chosen(10_001, 40, 104);
     let mut specs: Vec<ImageSpec> = (first..=last).map(generate::make).collect();
     for spec in &mut specs {
-        // The engine starts what the config says.
+        // An engine starts only the config's command.
         spec.processes.truncate(1);
     }
     let members: Vec<_> = specs
@@ -115,20 +116,20 @@ fn same(one: &Outcome, other: &Outcome) -> bool {
     }
 }
 
-/// The only feature of all images, where `CUPTI_AUDIT_FEATURE` names one.
+/// The only feature of all images, from `CUPTI_AUDIT_FEATURE`.
 fn asked_feature() -> Option<Feature> {
     let name = std::env::var("CUPTI_AUDIT_FEATURE").ok()?;
     Some(serde_json::from_value(name.into()).unwrap())
 }
 
-/// Compares images on every processor.
+/// Compares images in parallel, on all processors.
 fn compare(world: &World, specs: &[ImageSpec]) -> Vec<Comparison> {
     let chunks: Vec<&[ImageSpec]> = specs.chunks(CHUNK).collect();
     let found = in_parallel(chunks.len(), |number| compare_all(world, chunks[number]));
     found.into_iter().flatten().collect()
 }
 
-/// The refuted claims of an image that are not known to be refuted.
+/// The refuted claims of an image, without those in [`KNOWN`].
 fn unknown<'a>(spec: &'a ImageSpec, comparison: &'a Comparison) -> impl Iterator<Item = &'a Difference> {
     let is_known = |difference: &&Difference| {
         let mut known = KNOWN.iter();
@@ -137,7 +138,7 @@ fn unknown<'a>(spec: &'a ImageSpec, comparison: &'a Comparison) -> impl Iterator
     comparison.differences.iter().filter(is_known)
 }
 
-/// Prints the counts, and fails where a claim is refuted that is not known to be.
+/// Prints the counts, and fails on a refuted claim that is not in [`KNOWN`].
 fn report(world: &World, what: &str, specs: &[ImageSpec], results: &[Comparison]) {
     let sum = |of: fn(&Comparison) -> usize| results.iter().map(of).sum::<usize>();
     let kinds = |wanted: &[Kind]| {
@@ -196,7 +197,7 @@ fn report(world: &World, what: &str, specs: &[ImageSpec], results: &[Comparison]
         for (spec, result) in failing.iter().take(KEPT) {
             let mut kinds: BTreeSet<Kind> = unknown(spec, result).map(|difference| difference.kind).collect();
             if kinds.len() > 1 {
-                // It passes because of another claim.
+                // The false pass only follows from the other refuted claims.
                 kinds.remove(&Kind::FalsePass);
             }
             for kind in kinds {
@@ -207,7 +208,7 @@ fn report(world: &World, what: &str, specs: &[ImageSpec], results: &[Comparison]
     assert!(failing.is_empty(), "{text}");
 }
 
-/// Prints how many images have each feature, and on how many of these a claim is refuted.
+/// Prints, per feature, the number of images and how many of them have a refuted claim.
 fn features(specs: &[ImageSpec], results: &[Comparison]) {
     let mut table: BTreeMap<Feature, (usize, BTreeMap<Kind, usize>)> = BTreeMap::new();
     for (spec, result) in specs.iter().zip(results) {

@@ -1,8 +1,8 @@
-//! What the fixtures expect, asked of the loader and the ldconfig of this machine.
+//! Compares the fixtures' expected results with the loader and the ldconfig of this machine.
 //!
-//! Each image for amd64 with glibc is unpacked, its loader is replaced by the real one, and `ld.so --list` says
-//! in a chroot what a program that needs CUPTI would find. Runs as root on x86-64 Linux with glibc; elsewhere
-//! each test says that it was skipped.
+//! Each glibc image for amd64 is unpacked, and its loader replaced by the real one. In a chroot, `ld.so --list` then
+//! shows the libraries that a program linked with CUPTI gets. The tests need root on x86-64 Linux with glibc, and are
+//! skipped elsewhere.
 
 use std::fs;
 use std::io::Read as _;
@@ -17,10 +17,10 @@ use testkit::layer::{Blob, Compression};
 use testkit::spec::{Fixture, Sources, Status};
 
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
-/// What the probe asks for: the first for most, the second where only that is there.
+/// The sonames that the probe needs. The second is for images that have no CUPTI 12.
 const WANTED: [&str; 2] = ["libcupti.so.12", "libcupti.so.13"];
 
-/// Whether a chroot and the real loader can be had.
+/// Whether this machine allows a chroot and has the real loader.
 fn can_ask() -> bool {
     let here = cfg!(all(target_arch = "x86_64", target_os = "linux"));
     let can = here
@@ -34,7 +34,7 @@ fn can_ask() -> bool {
     can
 }
 
-/// The fixtures that the real loader can judge: for amd64, with glibc, and without a script that makes an environment.
+/// The fixtures that the real loader can check: for amd64, with glibc, and without a script that sets the environment.
 fn judged(sources: &Sources) -> impl Iterator<Item = (&String, &Fixture)> {
     sources.fixtures().iter().filter(|(_, fixture)| {
         let base = fixture.base.as_deref();
@@ -43,7 +43,7 @@ fn judged(sources: &Sources) -> impl Iterator<Item = (&String, &Fixture)> {
     })
 }
 
-/// Unpacks the first platform of a fixture and puts the real loader in, and a program that needs CUPTI.
+/// Unpacks a fixture's first platform, and adds the real loader and a program that needs CUPTI.
 fn unpack(sources: &Sources, fixture: &Fixture) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     for image in sources.images(fixture).unwrap().iter().take(1) {
@@ -67,7 +67,7 @@ fn unpack(sources: &Sources, fixture: &Fixture) -> TempDir {
     root
 }
 
-/// Whether a file of this name lies anywhere in a folder.
+/// Whether the folder contains a file with this name, at any depth.
 fn holds(root: &Path, name: &str) -> bool {
     let found = Command::new("find")
         .arg(root)
@@ -76,7 +76,7 @@ fn holds(root: &Path, name: &str) -> bool {
     !found.unwrap().stdout.is_empty()
 }
 
-/// Applies a layer to a folder. Fixtures name real folders only, so no link is followed.
+/// Applies a layer to a folder. Fixtures contain only real folders, so symbolic links need no care.
 fn apply(root: &Path, blob: &Blob) {
     let mut tar = Vec::new();
     let mut bytes = blob.bytes.as_slice();
@@ -98,7 +98,7 @@ fn apply(root: &Path, blob: &Blob) {
     }
 }
 
-/// Whether `object` and all that it needs loads, and what the loader says.
+/// Whether `object` loads with all its dependencies, and the loader's output.
 fn loads(root: &Path, fixture: &Fixture, object: &str) -> (bool, String) {
     let path = fixture.env.get("LD_LIBRARY_PATH");
     let output = Command::new("chroot")
@@ -130,7 +130,7 @@ fn fixtures_load_as_they_expect() {
 #[test]
 fn fixtures_load_as_they_expect_after_ldconfig() {
     let sources = Sources::of_repository().unwrap();
-    // The ldconfig of Debian does not have the default directories of RHEL.
+    // Debian's ldconfig has other default directories than that of RHEL.
     let alike = |fixture: &Fixture| fixture.base.as_deref() != Some("rhel9");
     for (name, fixture) in judged(&sources).filter(|(_, fixture)| alike(fixture) && can_ask()) {
         let root = unpack(&sources, fixture);

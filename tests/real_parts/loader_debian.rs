@@ -1,4 +1,4 @@
-//! Does `tree` say of every ELF file of a Debian and of the CUPTI wheels what the real `ld.so` says?
+//! Compares `tree` with the real `ld.so` on every ELF file of a Debian and of the CUPTI wheels.
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::fs::File;
@@ -21,7 +21,7 @@ fn rootfs_of_tar(tar: &Path) -> Rootfs {
     rootfs
 }
 
-/// Compares every ELF file below `below`, and gives the paths.
+/// Compares every ELF file below `below`, and returns their paths.
 fn compare(root: &Path, below: &str, what: &str) -> Vec<String> {
     let facts = crate::real_objects::read(&format!("rootfs:{}", root.display()), crate::real_objects::cpu(root));
     let context = &facts.contexts.as_is;
@@ -116,7 +116,7 @@ fn the_regenerated_cache_is_that_of_the_real_ldconfig() {
     );
 }
 
-/// The judge is the loader's own trace of each object, as ldd shows it.
+/// The judge is the loader's trace of each object, as printed by ldd.
 #[test]
 fn links_tells_the_objects_that_the_real_loader_refuses() {
     let parts = (crate::support::part("bookworm"), crate::support::part("bookworm.tar"));

@@ -1,4 +1,4 @@
-//! NVIDIA's libraries, Debian's loader and real Pythons, compared with what the program says.
+//! Compares the program's results with NVIDIA's libraries, Debian's loader and real Pythons.
 
 #![allow(
     clippy::disallowed_methods,

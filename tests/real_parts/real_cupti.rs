@@ -1,4 +1,4 @@
-//! Does the audit say of real CUPTI, in the layouts of real images, what the real `ld.so` does in them?
+//! Compares the audit of real CUPTI files, in the layouts of real images, with the real `ld.so`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -53,7 +53,7 @@ fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
             Step::InstallDeb => install(&mut root),
         }
     }
-    // The environment whose folder of packages some layouts fill: without its file no Python looks there.
+    // Some layouts fill this environment's package folder. Without `pyvenv.cfg` no Python searches it.
     let venv = "home = /usr/bin\ninclude-system-site-packages = false\n";
     root.add(
         &Layer::new()
@@ -110,7 +110,7 @@ fn image(layout: &Layout, layers: usize) -> Image {
     image_of(layout.name, layers, config)
 }
 
-/// What the facts say in short: the verdict of a plain dlopen, then each copy and each consumer.
+/// A summary of the facts: the verdict of a plain dlopen, then each copy and each consumer.
 fn said(facts: &ImageFacts) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut lines = vec![format!(
@@ -149,8 +149,8 @@ fn said(facts: &ImageFacts) -> String {
     lines.join("\n")
 }
 
-/// Runs its words in the root file system `$ROOT`, in a mount namespace of its own, on a host with the driver `$DRIVER` and
-/// the device `$GPU`, where these are set: `/proc/driver` is where the driver's module says what it is.
+/// Runs its arguments in the root file system `$ROOT`, in a new mount namespace. If set, `$DRIVER` is the host's driver
+/// version, which the kernel module shows in `/proc/driver`, and `$GPU` is the device.
 const CONTAINER: &str = r#"
 set -e
 mkdir -p "$ROOT/proc" "$ROOT/dev" "$ROOT/mnt/data"
@@ -168,13 +168,13 @@ mount --bind "$ROOT/srv/library" "$ROOT/mnt/data"
 exec chroot "$ROOT" /usr/bin/env -i "$@"
 "#;
 
-/// A container as `verify` is asked in it.
+/// A container in which `verify` runs.
 #[derive(Debug)]
 struct VerifiedContainer<'a> {
     driver: &'a str,
     gpu: &'a str,
     environment: &'a str,
-    /// By which its process becomes another user.
+    /// The command that changes the user of its process.
     user: &'a [&'a str],
     phase: &'a str,
 }
@@ -187,7 +187,7 @@ const GRANTED: VerifiedContainer<'_> = VerifiedContainer {
     phase: "training",
 };
 
-/// The exit code, the rules that find an error, and what the probe said that was started behind it.
+/// The exit code, the rules with errors, and the output of the probe that `verify` started.
 fn verified(root: &Root, container: &VerifiedContainer<'_>) -> (i32, Vec<String>, String) {
     let mut words = vec![container.environment];
     words.extend(container.user);
@@ -215,7 +215,7 @@ fn verified(root: &Root, container: &VerifiedContainer<'_>) -> (i32, Vec<String>
     )
 }
 
-/// Containers, the rules that find an error in each, and what the probe says there.
+/// Containers, the rules with errors in each, and the probe's output.
 fn containers() -> Vec<(VerifiedContainer<'static>, Vec<&'static str>, &'static str)> {
     const APP: &[&str] = &["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups"];
     const FOUND: &str = "/opt/cupti/libcupti.so.12";
@@ -238,7 +238,7 @@ fn containers() -> Vec<(VerifiedContainer<'static>, Vec<&'static str>, &'static 
         (host("", ""), vec!["driver-missing"], FOUND),
         (host("570.86.15", ""), vec!["gpu-missing"], FOUND),
         (host("470.82.01", "0"), vec!["driver-too-old"], FOUND),
-        // No driver came with 13.5, and no table has 13.99: what any CUDA 13 takes is known.
+        // No driver was released with 13.5, and no table has 13.99; the minimum for all of CUDA 13 applies.
         (
             newer("CUDA_VERSION=13.5.0", "570.86.15"),
             vec![off_path, "driver-too-old"],
@@ -286,7 +286,7 @@ fn a_running_container_is_told_what_its_own_loader_and_host_give_it() {
         let expected = (i32::from(!errors.is_empty()), errors, probe.to_owned());
         assert_eq!(verified(&root, &container), expected, "{container:?}");
     }
-    // In the root as it is nothing is mounted, /proc neither.
+    // Nothing is mounted in the plain root, not even /proc.
     let without_proc = |options: &[&str]| {
         let words = [&["/cupti-audit", "verify"], options, &["--", "echo", "started"]].concat();
         let output = root.command(&words).output().unwrap();

@@ -1,6 +1,8 @@
-//! Do PyTorch, JAX and TensorFlow from `PyPI` get what the audit says, and every file of their environments?
+//! Compares the audit of PyTorch, JAX and TensorFlow from `PyPI`, and of every file in their environments, with real
+//! runs.
 //!
-//! They are gigabytes, so `make test-all` gets them and runs these tests; see `tests/environments.sh`.
+//! The packages take gigabytes, so only `make test-all` downloads them and runs these tests; see
+//! `tests/environments.sh`.
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::path::Path;
@@ -15,17 +17,17 @@ use image_source::{EngineEnvironment, EngineImage, EngineKind};
 use image_source::{ImageSource, OpenRequest, OpenedLayers};
 use serde_json::Value;
 
-/// A request for CUPTI as a program makes it.
+/// A request for CUPTI by a program.
 struct Asks {
-    /// The name of the program in the audit.
+    /// The program's name in the audit.
     consumer: &'static str,
-    /// What the real Python runs; `SITE` in it is the folder of the packages.
+    /// The script for the real Python; `SITE` in it is the package folder.
     script: &'static str,
-    /// Where it is run.
+    /// The settings under which it runs.
     worlds: &'static [World],
 }
 
-/// `import` alone: the module needs libcupti.
+/// A bare `import` suffices, because the module needs libcupti.
 const TORCH: Asks = Asks {
     consumer: "PyTorch",
     script: "
@@ -36,7 +38,7 @@ except ImportError as error:
     worlds: &[World::Installed, World::WithoutCupti, World::OnLibraryPath],
 };
 
-/// proton says in its own words that it could not open libcupti.so; the loader's are had in its place.
+/// proton replaces the loader's message about libcupti.so with its own; the script gets the original.
 const PROTON: Asks = Asks {
     consumer: "Triton proton",
     script: "
@@ -51,7 +53,7 @@ except RuntimeError as error:
     worlds: &[World::Installed, World::WithoutCupti],
 };
 
-/// Without a GPU the plug-in opens nothing of its own accord: it is made the caller.
+/// Without a GPU the plug-in opens nothing by itself, so the script calls dlopen on its behalf.
 const JAX: Asks = Asks {
     consumer: "JAX",
     script: "
@@ -62,7 +64,7 @@ open_as('SITE/jax_plugins/xla_cuda12/xla_cuda_plugin.so', 'libcupti.so.12')",
     worlds: &[World::Installed, World::WithoutCupti, World::OnLibraryPath],
 };
 
-/// The function that opens CUPTI is exported. It logs the loader's words, of each name it tries.
+/// The function that opens CUPTI is exported. It logs the loader's message for each name it tries.
 const TENSORFLOW: Asks = Asks {
     consumer: "TensorFlow",
     script: "
@@ -84,7 +86,7 @@ if status[0] not in OK:
     worlds: &[World::Installed, World::WithoutCupti, World::OnLibraryPath],
 };
 
-/// Linked with CUPTI and without a search path: what `import torch` mapped answers.
+/// Linked with CUPTI, without a search path of its own, so it gets the copy that `import torch` mapped.
 const RESILIENCY: Asks = Asks {
     consumer: "NVIDIA Resiliency Extension",
     script: "
@@ -92,7 +94,7 @@ import torch, nvrx_cupti_module",
     worlds: &[World::Installed],
 };
 
-/// It looks for the driver before it looks for CUPTI.
+/// It searches the driver before CUPTI.
 const CUPTI_PYTHON: Asks = Asks {
     consumer: "CUPTI Python",
     script: "
@@ -102,7 +104,7 @@ cupti._inspect_function_pointers()",
     worlds: &[World::Installed],
 };
 
-/// Its profiler opens CUPTI, and the process ends without it: the object that calls is made the caller.
+/// Its profiler opens CUPTI and aborts the process without it, so the script calls dlopen on its behalf.
 const PADDLE: Asks = Asks {
     consumer: "PaddlePaddle",
     script: "
@@ -111,7 +113,7 @@ open_as('SITE/paddle/base/libpaddle.so', 'libcupti.so')",
     worlds: &[World::Installed, World::Lent],
 };
 
-/// The same programs with the CUDA 13 of pip, all of whose libraries lie in one folder.
+/// The same programs with pip's CUDA 13, which has all libraries in one folder.
 const TORCH_13: Asks = Asks {
     worlds: &[World::Installed],
     ..TORCH
@@ -126,7 +128,7 @@ open_as('SITE/jax_plugins/xla_cuda13/xla_cuda_plugin.so', 'libcupti.so.13')",
     ..JAX
 };
 
-/// Compares every file of an environment, and what its programs get.
+/// Compares every file of an environment, and the results of its programs.
 fn compare(name: &str, what: &str, asks: &[&Asks]) {
     let Some(root) = crate::support::environment(name) else {
         return;
@@ -184,7 +186,7 @@ fn torch_2_8_and_the_packages_of_nvidia_get_what_the_audit_says() {
 
 #[test]
 fn torch_2_15_gets_what_the_audit_says() {
-    // proton of Triton 3.9 asks for the GPU before it opens anything.
+    // proton of Triton 3.9 checks for a GPU before it opens anything.
     compare(
         "torch-2.15",
         "PyTorch 2.15.0 with Triton 3.9",
@@ -244,14 +246,14 @@ fn torch_resolves_the_same_in_the_layers_of_a_real_engine() {
 
 const IMAGE: &str = "torch:2.5.1";
 
-/// Layers above the environment: what one adds the next takes away, and what one takes away the next adds.
+/// Layers above the environment; each undoes the one before.
 const DOCKERFILE: &str = "FROM torch:base
 RUN cp -a /opt/venv/lib/python3.11/site-packages/nvidia/cuda_cupti /opt/other && rm /opt/venv/pyvenv.cfg
 RUN rm -r /opt/other
 COPY pyvenv.cfg /opt/venv/
 ";
 
-/// Imports the root file system and builds on it. A context with the environment would be two copies more.
+/// Imports the root file system as an image and builds on it. A build context would copy the environment twice.
 fn build(engine: &Dockerd, root: &Path) {
     let mut tar = Command::new("tar")
         .arg("-C")
@@ -306,7 +308,7 @@ fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
     facts::gather_facts(opened.image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)
 }
 
-/// The report of the program, without what is of the image alone.
+/// The program's report without the fields that differ per image.
 fn report(engine: &Dockerd, reference: &str) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
         .args(["--format", "json", "--quiet", reference])

@@ -1,10 +1,10 @@
-//! Are the results of CUPTI in `errors.yaml` those of NVIDIA's headers?
+//! Compares CUPTI's result codes in `errors.yaml` with NVIDIA's headers.
 
 use std::collections::BTreeMap;
 
 use crate::support::{part, run};
 
-/// The results of a header, by name.
+/// A header's result codes, by name.
 fn results(header: &str) -> BTreeMap<String, u64> {
     let lines = header
         .lines()

@@ -1,6 +1,6 @@
-//! Does `import torch` succeed or fail in the real Python as the audit says?
+//! Compares the audit's prediction of `import torch` with the real Python.
 //!
-//! The module and `libtorch_cpu.so` are made here; they link the real libcupti as those of `PyPI` do.
+//! The test compiles the module and `libtorch_cpu.so`. They link the real libcupti like those of `PyPI`.
 
 use crate::chroot::{Answer, Root, is_of_every_process};
 use crate::cupti_parts::{cupti_11, object, pip};
@@ -13,7 +13,7 @@ use testkit::layer::Layer;
 const SITE: &str = "opt/venv/lib/python3.11/site-packages";
 const TORCH: &str = "unsigned cuptiGetVersion(unsigned *);
 unsigned torch(void) { unsigned version; return cuptiGetVersion(&version); }";
-/// A module that says what is mapped once it is there.
+/// A module that prints the mapped objects once it is imported.
 const MODULE: &str = "#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -85,7 +85,7 @@ fn installed() -> Layer {
         .file(format!("{SITE}/torch/_C.so"), module)
 }
 
-/// What the real Python maps in addition to its own, or says.
+/// The objects that the real Python maps beyond its own, or its error.
 fn real(root: &Root) -> Answer {
     let script = format!("import sys; sys.path.insert(0, '/{SITE}/torch'); import _C");
     let words = ["/usr/bin/python3.11", "-I", "-S", "-c", &script];
@@ -121,7 +121,7 @@ fn ours(rootfs: &Rootfs) -> Answer {
     process.start(b"/usr/bin/python3.11", StartMode::Executed);
     let resolution = process.open(format!("/{SITE}/torch/_C.so").as_bytes(), None);
     match crate::judge::ours(&resolution) {
-        // The program itself has no name in the map of the real loader.
+        // The real loader's link map has no name for the program itself.
         Answer::Opened { objects, .. } => opened(objects.into_iter().filter(|path| path != "/usr/bin/python3.11")),
         other => other,
     }

@@ -1,7 +1,7 @@
-//! Does the audit know by which names real programs of GCC open libcupti, and what the real `ld.so` gives them?
+//! Compares the names that the audit finds in programs compiled by GCC, and their results, with the real `ld.so`.
 //!
-//! Every program is built with -O2 and run in a chroot; what it says that it got, or the loader's words, is compared with
-//! what the audit says of it. Of programs whose names their bytes do not hold, the audit has to say just that.
+//! Every program is compiled with -O2 and runs in a chroot. Its result, or the loader's message, is compared with the
+//! audit. If a program's bytes do not contain the name, the audit must say so.
 
 use crate::chroot::{Answer, Root};
 use crate::cupti_parts::{cpp_program, cupti_12, object, patched, program};
@@ -11,20 +11,20 @@ use testkit::layer::Layer;
 const PROBE: &str = include_str!("../support/probe.c");
 const LIB: &str = "libcupti.so.12";
 
-/// What a program got, or was told.
+/// The result of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Said {
-    /// The path of what it opened.
+    /// It opened the object with this path.
     Gets(String),
-    /// The loader's words.
+    /// The loader refused with this message.
     Fails(String),
-    /// Nobody knows before it runs.
+    /// Cannot be determined before it runs.
     Undecided,
-    /// It is no program that asks.
+    /// The audit finds no request in it.
     Silent,
 }
 
-/// A program that tries names one after the other and says what came of it.
+/// A program that tries names in order and prints the results.
 fn tries(names: &[&str]) -> String {
     let tries = names
         .iter()
@@ -55,7 +55,7 @@ int main(int count, char **words) {{
     )
 }
 
-/// One program: where it is put, its source, whether it is C++, and whether its name stands in it.
+/// A program: its path, its source, whether it is C++, and whether it contains the whole name.
 struct Case {
     path: &'static str,
     source: String,
@@ -81,7 +81,7 @@ fn unknown(path: &'static str, source: String) -> Case {
     }
 }
 
-/// `std::string` of this text, given to dlopen.
+/// A program that passes a `std::string` with this text to dlopen.
 fn string(path: &'static str, name: &str, known: bool) -> Case {
     let body = format!("  std::string name(\"{name}\");\n  if (opened(dlopen(name.c_str(), RTLD_LAZY))) return 0;\n");
     Case {
@@ -114,13 +114,13 @@ fn cases() -> Vec<Case> {
     let moved = "  if (chdir(\"cupti\") == 0 && opened(dlopen(\"lib64/libcupti.so.12\", RTLD_LAZY))) return 0;\n";
     let namespace = "  if (opened(dlmopen(LM_ID_NEWLM, \"libcupti.so.12\", RTLD_LAZY))) return 0;\n";
     vec![
-        // Its end is a name that is found, and nothing in the program leads there.
+        // Its suffix is a name that would be found, but nothing in the program refers to the suffix.
         known("opt/bin/lost-here", &["\"/nowhere/lib64/libcupti.so.12\""]),
         Case {
             known: true,
             ..unknown("opt/bin/namespace", wrap("", namespace))
         },
-        // The linker puts the second into the first.
+        // The linker merges the second string into the first, as its suffix.
         unknown(
             "opt/bin/lost-then-bare",
             tries(&["\"/nowhere/libcupti.so.12\"", "\"libcupti.so.12\""]),
@@ -148,14 +148,14 @@ fn cases() -> Vec<Case> {
                 "\"/opt/cupti/lib64/libcupti.so.12\"",
             ],
         ),
-        // Links of names of their own that lead to it, one by another.
+        // Links with other names lead to it, one through another.
         known("opt/bin/alias", &["\"/opt/prof/libprof.so\""]),
         known("opt/bin/alias-by-name", &["\"libother.so.1\""]),
         known("opt/bin/toolkit", &["\"/usr/local/cuda/lib64/libcupti.so\""]),
         string("opt/bin/short", "libcupti.so", true),
         string("opt/bin/longer", "libcupti.so.12", true),
         string("opt/bin/sixteen", "libcupti.so.11.8", true),
-        // Sixteen bytes at a time: two constants that overlap.
+        // GCC copies 16 bytes at a time, from two overlapping constants.
         string("opt/bin/long", "/opt/cupti/lib64/libcupti.so.12", false),
         unknown("opt/bin/numbered", wrap("", numbered)),
         unknown("opt/bin/folder", wrap("", folder)),
@@ -163,7 +163,7 @@ fn cases() -> Vec<Case> {
             cpp: true,
             ..unknown("opt/bin/joined", wrap("#include <string>", joined))
         },
-        // The linker puts the name into the message, which ends with it.
+        // The linker merges the name into the message, which ends with it.
         unknown("opt/bin/merged", wrap("", merged)),
         unknown("opt/bin/functions", wrap("", by_table)),
     ]
@@ -190,7 +190,7 @@ fn image(wide: bool) -> Root {
     root
 }
 
-/// What the program says when it runs in `/opt`.
+/// The program's output when it runs in `/opt`.
 fn real(root: &Root, case: &Case) -> Said {
     let path = format!("/{}", case.path);
     let words = ["-C", "/opt", &path];
@@ -236,7 +236,7 @@ fn programs_get_what_the_audit_says_or_the_audit_says_that_nobody_knows() {
                 assert_eq!(ours, real, "{path}, on a search path: {wide}");
                 certain += 1;
             } else {
-                // Where no name that can come of its texts opens anything, that is known before it runs.
+                // If no name that the program's strings allow opens anything, the failure is known before it runs.
                 let is_true = matches!((&ours, &real), (Said::Undecided, _) | (Said::Fails(_), Said::Fails(_)));
                 assert!(is_true, "{path}, on a search path: {wide}: {ours:?}, really {real:?}");
             }
@@ -245,11 +245,11 @@ fn programs_get_what_the_audit_says_or_the_audit_says_that_nobody_knows() {
     println!("{certain} of {certain} answers agree with the real loader");
 }
 
-/// What the real loader and the audit say of a library that needs libcupti beside itself (`$ORIGIN`), opened by a link
-/// in `folder`: whether it loads by its own path and by the link, what the audit says of it, and whether that is open.
+/// Opens a library that needs an adjacent libcupti (`$ORIGIN`) through a link in `folder`. Returns whether the real
+/// loader loads it by its own path and by the link, the audit's outcome, and whether that outcome is open.
 fn by_link(folder: &str) -> (bool, bool, RequestOutcome, bool) {
     let user = object("int ask(void) { return 1; }", &[]);
-    // In two steps: in one patchelf takes the wrong string for the path.
+    // In two steps: in a single call patchelf uses the wrong string as the path.
     let user = patched(&patched(&user, &["--add-needed", LIB]), &["--set-rpath", "$ORIGIN"]);
     let mut root = Root::new(&program(PROBE, &[]));
     let link = format!("{folder}/libuser.so.1");
@@ -282,8 +282,8 @@ fn the_folder_of_the_link_by_which_a_library_is_opened_decides_and_the_audit_say
     assert_eq!(by_link("opt/other"), (false, false, NotFound, false));
 }
 
-/// Whether a program starts whose library needs one that needs libcupti, in the real loader and by the audit, which asks in
-/// the process of the program; the search path is that of the program, or of the library in the middle.
+/// Whether a program starts if its library needs one that needs libcupti: in the real loader, and in the audit, which
+/// resolves it in the program's process. The search path is the program's, or that of the library in the middle.
 fn by_chain(of_program: &[&str], of_middle: &[&str]) -> (bool, bool) {
     let end = object("int end(void) { return 1; }", &["-Wl,-soname,libend.so.1"]);
     let middle = object("int middle(void) { return 1; }", &["-Wl,-soname,libmiddle.so"]);
@@ -325,7 +325,7 @@ fn the_search_path_of_a_program_counts_for_what_the_libraries_of_its_libraries_n
     let own = ["--set-rpath", "/opt/lib:/opt/cupti"];
     assert_eq!(by_chain(&inherited, &[]), (true, true));
     assert_eq!(by_chain(&own, &[]), (false, false));
-    // Who has a DT_RUNPATH hands nothing down (elf/dl-load.c, `_dl_map_object`).
+    // An object with a DT_RUNPATH passes no search path on (elf/dl-load.c, `_dl_map_object`).
     assert_eq!(by_chain(&own, &inherited), (true, true));
     assert_eq!(by_chain(&own, &own), (false, false));
 }

@@ -1,7 +1,7 @@
-//! Does the audit say of `libnvperf_host.so`, which libcupti opens by its bare name, what the real `ld.so` does?
+//! Compares the audit of `libnvperf_host.so`, which libcupti opens by its bare name, with the real `ld.so`.
 //!
-//! It is opened only when a GPU is there. So a library with the soname of libcupti stands in for it, which
-//! opens the same name and, like the real one, has no search path of its own.
+//! The real libcupti opens it only if there is a GPU. The test therefore uses a stub with libcupti's soname, which
+//! opens the same name and has no search path either.
 
 use crate::chroot::{Answer, Root};
 use crate::cupti_parts::{object, patched, program};
@@ -28,18 +28,18 @@ const FOLDER: &str = "opt/lib/nvidia/cuda_cupti/lib";
 const RPATH: &str = "-Wl,--disable-new-dtags,-rpath,/opt/lib/nvidia/cuda_cupti/lib";
 const RUNPATH: &str = "-Wl,--enable-new-dtags,-rpath,/opt/lib/nvidia/cuda_cupti/lib";
 
-/// How libcupti comes into the process, and whether the library beside it is found then.
+/// How a process loads libcupti, and whether it then finds the adjacent library.
 struct Row {
     name: &'static str,
     env: &'static [(&'static str, &'static str)],
     consumer: Consumer,
-    /// Arguments of the linker for the consumer, and for the program.
+    /// Linker arguments for the consumer, and for the program.
     links: (&'static [&'static str], &'static [&'static str]),
     cupti_rpath: Option<&'static str>,
     found: bool,
 }
 
-/// How the consumer asks for libcupti.
+/// How the consumer requests libcupti.
 #[derive(Clone, Copy)]
 enum Consumer {
     Needs,
@@ -160,7 +160,7 @@ fn build(row: &Row) -> (Root, Rootfs) {
     (root, rootfs)
 }
 
-/// What the audit's loader does: starts the program, opens the consumer, gets libcupti, and opens from it.
+/// Simulates the audit's loader: start the program, open the consumer, load libcupti, and open the name from it.
 fn ours(row: &Row, rootfs: &Rootfs) -> Answer {
     let arch = Arch::of_platform("amd64").unwrap();
     let linker = DynamicLoader::find_default(rootfs, arch, CpuLevel::V3).unwrap();

@@ -1,4 +1,4 @@
-//! Do the real dpkg and pip say of packages what the audit says: which files are gone, and which requirements are not met?
+//! Compares the missing files and unmet requirements that the audit finds with those of the real dpkg and pip.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::loader_random::Random;
 const DPKG: [&str; 3] = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "/usr/bin/dpkg", "--log=/dev/null"];
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 
-/// The libraries that dpkg misses, and those that the audit does.
+/// The libraries missing according to dpkg, and according to the audit.
 fn compare_dpkg(root: &Root) -> BTreeSet<String> {
     let output = root
         .command(&[&DPKG[..], &["--verify", "libcupti11.8"]].concat())
@@ -70,7 +70,7 @@ fn the_real_dpkg_misses_the_same_files() {
 }
 
 const SITE: &str = "usr/local/lib/python3.11/dist-packages";
-/// What is installed, and in which version.
+/// The installed packages and their versions.
 const INSTALLED: [(&str, &str); 7] = [
     ("a-one", "1.0"),
     ("a-two", "2.0.1"),
@@ -81,7 +81,7 @@ const INSTALLED: [(&str, &str); 7] = [
     ("a-epoch", "1!0.5"),
 ];
 
-/// A requirement, mostly of something that is installed.
+/// A random requirement, usually of an installed package.
 fn requirement(random: &mut Random) -> String {
     let names = INSTALLED.map(|(name, _)| name);
     let name = if random.chance(20) {
@@ -169,7 +169,7 @@ fn marker(random: &mut Random, depth: usize) -> String {
     }
 }
 
-/// What pip says of a Debian with these requirements: the distribution, and what it requires.
+/// The output of `pip check` on a Debian with these requirements: each distribution and its requirement.
 fn pip_check(root: &Root) -> BTreeSet<String> {
     let mut pip = root.command(&["PYTHONPATH=/pip", "/usr/bin/python3", "-m", "pip", "check"]);
     let output = pip.output().unwrap();
@@ -215,7 +215,7 @@ fn the_real_pip_finds_the_same_requirements_unmet() {
     for (name, version) in INSTALLED {
         layer = distribution(layer, name, version, "");
     }
-    // All that are checked for what they require, by one name each.
+    // All checked distributions, by one name each.
     let mut asked = Vec::new();
     for number in 0..400 {
         let line = requirement(random);
@@ -252,8 +252,7 @@ fn the_real_pip_finds_the_same_requirements_unmet() {
     assert!(real.len() > 50 && real.len() < 350, "{}", real.len());
 }
 
-/// The folder of pip's modules on this machine.
-/// The pip of this machine, where a root file system can be made to run it in.
+/// The folder of this machine's pip modules; `None` if no root file system can be made to run them.
 fn pip_for_root() -> Option<PathBuf> {
     let parts = ["bookworm", "bookworm.tar"];
     if !parts.iter().all(|part| crate::support::part(part).is_some()) || !crate::support::is_root() {
@@ -326,7 +325,7 @@ fn succeeded(command: &mut Command) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A virtual environment with pip, a wheel of triton beside it, and a torch that asks for that by its metadata alone.
+/// A virtual environment with pip, an adjacent wheel of triton, and a torch that requires triton only in its metadata.
 fn environment(pip: &Path) -> Root {
     let root = Root::new(b"");
     std::fs::create_dir_all(root.path("opt")).unwrap();
@@ -354,7 +353,7 @@ const VENV_SITE: &str = "opt/venv/lib/python3.11/site-packages";
 fn the_printed_commands_repair_what_they_are_printed_for() {
     let Some(pip) = pip_for_root() else { return };
     let root = environment(&pip);
-    // The index is a folder; the commands are run as they are printed.
+    // The package index is a folder; the commands run exactly as printed.
     let shell = |command: &str| {
         let command = format!("export PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels PATH=/usr/bin:/bin HOME=/tmp; {command}");
         succeeded(&mut root.command(&["/bin/sh", "-euc", &command]));

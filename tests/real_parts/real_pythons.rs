@@ -1,7 +1,7 @@
-//! Does the real Python import what the audit says, and get the libcupti that it says, in generated environments?
+//! Compares imports in generated environments, and the libcupti they get, with the real Python.
 //!
-//! A seed makes interpreters, virtual environments, user sites, `.pth` files, variables and packages whose modules
-//! link or open a libcupti that is made here; each module is imported by every interpreter of its image.
+//! A seed determines interpreters, virtual environments, user sites, `.pth` files, variables and packages. The
+//! packages' modules link or open a libcupti that the test compiles. Every interpreter of an image imports each module.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::seeds::{self, each_seed, report};
@@ -20,14 +20,14 @@ use image_source::ImageConfig;
 use python_path::PythonUse;
 use serde_json::Value;
 
-/// What becomes of an import.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Import {
     /// No Python of the image finds the module.
     ByNobody,
-    /// The folder of the interpreter, libcupti without links, and whether that finds `libnvperf_host.so`.
+    /// The interpreter's folder, the resolved path of libcupti, and whether that finds `libnvperf_host.so`.
     Gets(String, String, bool),
-    /// The folder of the interpreter, and the loader's words.
+    /// The interpreter's folder, and the loader's message.
     Fails(String, String),
 }
 
@@ -82,7 +82,7 @@ fn compare(case: &PythonCase) -> Vec<String> {
             .iter()
             .find(|found| found.object.to_string() == asked.object);
         let real = real(case, asked, runs.iter().map(|said| &said[number]));
-        // What PyTorch would map first, if something imported it, is not known of a package that is not.
+        // The audit does not know which libraries PyTorch would map first if nothing imports it.
         let is_asked = |opener: &UndecidedOpener| opener.object.to_string() == asked.object;
         let open = consumer
             .is_none()
@@ -97,7 +97,8 @@ fn compare(case: &PythonCase) -> Vec<String> {
     case.asked.iter().enumerate().filter_map(differs).collect()
 }
 
-/// What the audit says. Of several libraries that are missing it tells of libcupti first, the loader of its first one.
+/// The audit's result. If several libraries are missing, the audit reports libcupti first, and the loader its first
+/// one.
 fn ours(facts: &ImageFacts, consumer: &CuptiConsumer, real: &Import) -> Import {
     let folder = match &consumer.python {
         Some(PythonUse::Imported { interpreter, .. }) => interpreter.parent().to_string(),
@@ -123,7 +124,7 @@ fn ours(facts: &ImageFacts, consumer: &CuptiConsumer, real: &Import) -> Import {
     Import::Gets(folder, path.unwrap_or_default(), nvperf)
 }
 
-/// What the first interpreter says that finds the module.
+/// The result of the first interpreter that finds the module.
 fn real<'v>(case: &PythonCase, asked: &Asked, said: impl Iterator<Item = &'v Value>) -> Import {
     let found = case.interpreters.iter().zip(said).find_map(|(interpreter, said)| {
         let text = |key: &str| said[key].as_str().map(str::to_owned);
@@ -134,7 +135,7 @@ fn real<'v>(case: &PythonCase, asked: &Asked, said: impl Iterator<Item = &'v Val
         (of_name && !is_missing && !other).then(|| {
             let folder = interpreter.trim_end_matches("/python3").to_owned();
             match (error, text("cupti")) {
-                // Python tells in its own words what the loader has none for.
+                // Python has a message of its own for this; the loader has none.
                 (Some(words), _) if words.contains("not found in the system path") => {
                     let name = words.split(' ').next().unwrap_or_default();
                     Import::Fails(folder, format!("{name}.so: not found in the folders of sys.path"))
@@ -147,13 +148,13 @@ fn real<'v>(case: &PythonCase, asked: &Asked, said: impl Iterator<Item = &'v Val
     found.unwrap_or(Import::ByNobody)
 }
 
-/// What an interpreter says of each object.
+/// An interpreter's result for each object.
 fn run(case: &PythonCase, root: &Root, interpreter: &str) -> Vec<Value> {
     let own = format!("HOME={}", case.home);
     let mut words = vec!["-C".to_owned(), case.working_dir.to_owned(), own];
     words.extend(case.env.iter().map(|(key, value)| format!("{key}={value}")));
     words.push(interpreter.to_owned());
-    // `site` is part of the program as Debian has it; the plain one of the other prefix is a file.
+    // Debian's program contains `site` as a frozen module; the plain one of the other prefix is a file.
     if case.is_of_conda(interpreter) {
         words.extend(["-X", "frozen_modules=off"].map(str::to_owned));
     }
@@ -197,7 +198,7 @@ fn facts(case: &PythonCase, root: &Root) -> ImageFacts {
     gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &options)
 }
 
-/// Debian's library, and its `site.py` as `CPython` has it: packages in `site-packages` alone.
+/// Debian's library, and its `site.py` as in plain `CPython`, which has packages only in `site-packages`.
 fn standard_library() -> StandardLibrary {
     let folder = crate::support::parts().join("bookworm/usr/lib/python3.11");
     let names = std::fs::read_dir(&folder).unwrap();
@@ -218,7 +219,7 @@ fn standard_library() -> StandardLibrary {
 ";
     StandardLibrary {
         modules,
-        // Its documentation speaks of them as well.
+        // The docstring mentions them as well.
         plain_site: [&text[..from], plain, &text[to..]]
             .concat()
             .replace("dist-packages", "site-packages"),

@@ -1,4 +1,4 @@
-//! Does the audit list the symbols that the real `ld.so` does not find when LD_LIBRARY_PATH brings an older CUPTI first?
+//! Compares the missing symbols in the audit with the real `ld.so`, if LD_LIBRARY_PATH has an older CUPTI.
 
 use crate::chroot::Root;
 use crate::plain_image::image_of;
@@ -11,7 +11,7 @@ use testkit::layer::Layer;
 const NEW: &str = "nvidia-cuda-cupti-cu12-12.4.127";
 const OLD: &str = "nvidia-cuda-cupti-cu12-12.1.105";
 const LIB: &str = "nvidia/cuda_cupti/lib";
-/// What a consumer calls: old functions of both libraries, new ones of both, and one weakly.
+/// The consumer's calls: old functions of both libraries, new ones of both, and a weak one.
 const SOURCE: &str = "
 int cuptiGetVersion(void *), cuptiGetErrorMessage(int, void *), cuptiSassMetricsEnable(void *);
 int cuptiGetGraphExecId(void *, void *) __attribute__((weak));
@@ -23,7 +23,7 @@ int main(int count, char **words) {
     + NVPW_InitializeHost(words) + NVPW_Config_GetRawCounters(words);
 }";
 
-/// The consumer, with the new release in its search path and the old one in LD_LIBRARY_PATH.
+/// Tests a consumer with the new release in its search path and the old one in LD_LIBRARY_PATH.
 fn check(dtags: &str, expected: &[&str]) {
     let new = crate::cupti_parts::wheel(NEW).join(LIB);
     let host = new.join("libnvperf_host.so");
@@ -61,7 +61,7 @@ fn an_older_copy_lacks_the_symbols_that_the_real_loader_does_not_find() {
     println!("2 of 2 lists of missing symbols agree with the real loader");
 }
 
-/// What `ldd -r` lists of the family: every symbol that nothing in the process defines.
+/// The CUPTI symbols in the output of `ldd -r`: those that nothing in the process defines.
 fn real(root: &Root, path: &str) -> Vec<String> {
     let trace = [
         path,
@@ -88,7 +88,7 @@ fn ours(root: &Root, path: &str) -> Vec<String> {
     gets.missing_symbols.iter().map(text).collect()
 }
 
-/// What the program gets.
+/// The program's outcome.
 fn outcome(root: &Root, path: &str) -> ConsumerOutcome {
     let (_, path) = path.split_once('=').unwrap();
     let layers = root.layers.iter().cloned().map(Ok).collect();
@@ -108,12 +108,12 @@ fn outcome(root: &Root, path: &str) -> ConsumerOutcome {
     consumer.unwrap().outcome.as_is.clone()
 }
 
-/// Opens the library, and binds all of it.
+/// Opens the library and binds all its symbols.
 const OPENER: &str = "
 #include <dlfcn.h>
 int main(void) { return dlopen(\"libcupti.so.12\", RTLD_NOW) == 0; }";
 
-/// A library that is linked with nothing but these words.
+/// A library that is linked with only these arguments.
 fn library(soname: &str, source: &str, words: &[&str]) -> Vec<u8> {
     let soname = format!("-Wl,-soname,{soname}");
     let own = ["-shared", "-fPIC", "-nostdlib", &soname];
@@ -139,7 +139,7 @@ fn a_library_without_versions_does_for_nobody_who_was_linked_with_one() {
     for (help, loads) in [
         (helper(plain, &versioned), true),
         (helper(plain, &[]), false),
-        // Nothing is bound to it, and nobody else has the symbol.
+        // Nothing binds to it, and no other object has the symbol.
         (helper("int other(void) { return 1; }", &[]), false),
     ] {
         let layer = Layer::new()

@@ -1,4 +1,4 @@
-//! A layer of an archive that `slim` wrote.
+//! Reads a layer of an archive that `slim` wrote.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// The files of a layer of an archive with their bytes, and the hard links with their targets.
+/// The layer's files with their bytes, and its hard links with their targets.
 pub fn layer_of(archive: &Path, number: usize) -> BTreeMap<String, Result<Vec<u8>, String>> {
     let open = || tar::Archive::new(fs::File::open(archive).unwrap());
     let read = |name: &str| {

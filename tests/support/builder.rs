@@ -1,4 +1,4 @@
-//! Builds with a real Docker Engine, and what its images are asked afterwards.
+//! Builds images with a real Docker Engine, and inspects the results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::docker::Dockerd;
 use crate::support;
 
-/// Who builds: both are in the engine.
+/// The builder to use; an engine contains both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuildEngine {
-    /// The builder of Docker before 23.
+    /// The default before Docker 23.
     Classic,
-    /// The builder since.
+    /// The default since Docker 23.
     BuildKit,
 }
 
@@ -22,12 +22,12 @@ pub enum BuildEngine {
 pub struct Builder {
     /// The engine.
     pub engine: Dockerd,
-    /// The client that can ask for `BuildKit`, if there is one.
+    /// The client that can use `BuildKit`, if there is one.
     kit: Option<PathBuf>,
 }
 
 impl Audited {
-    /// The verdict and its reasons, as the header of a Dockerfile foretells them.
+    /// The verdict and its reasons, in the form of a Dockerfile's header.
     pub fn said_verdict(&self) -> String {
         if self.because.is_empty() {
             return self.verdict.clone();
@@ -36,36 +36,36 @@ impl Audited {
     }
 }
 
-/// What an audit says of an image.
+/// An audit of an image.
 #[derive(Debug)]
 pub struct Audited {
     /// The verdict for the phase.
     pub verdict: String,
-    /// The rules that say so.
+    /// The rules that determine it.
     pub because: Vec<String>,
     /// The whole report.
     pub report: Value,
 }
 
 impl Builder {
-    /// Starts an engine, or says what is missing and gives `None`.
+    /// Starts an engine. If a part is missing, prints that and returns `None`.
     pub fn start() -> Option<Self> {
         let debian = support::part("bookworm.tar")?;
         let engine = Dockerd::start()?;
         engine.must(&["import", debian.to_str().unwrap(), "debian:whole"]);
         let mut builder = Self { engine, kit: None };
         fs::create_dir(builder.at("context")).unwrap();
-        // The engine gives an image as a tar each time that it is read: without ballast that is twice as fast.
+        // The engine exports the whole image as a tar for each read; a smaller one takes half the time.
         let ballast = "/var/cache/apt/archives/*.deb /var/lib/apt/lists/* /usr/share/doc /usr/share/locale";
         let light = format!("FROM debian:whole AS whole\nRUN rm -rf {ballast}\nFROM scratch\nCOPY --from=whole / /\n");
         builder.must_build("debian:12", &light);
-        // The shell that proves an image without one; no registry can be reached here.
+        // The image whose shell verifies an image without one. No registry is reachable here.
         builder.engine.must(&["tag", "debian:12", "busybox:1.37"]);
         builder.kit = builder.find_kit();
         Some(builder)
     }
 
-    /// The builders that can be asked; says so where that is one alone.
+    /// The available builders. Prints a message if there is only one.
     pub fn builders(&self) -> Vec<BuildEngine> {
         if self.kit.is_none() {
             println!("skipped: no docker command here can ask for BuildKit");
@@ -74,7 +74,7 @@ impl Builder {
         std::iter::once(BuildEngine::Classic).chain(kit).collect()
     }
 
-    /// Docker's client asks for `BuildKit` itself up to 20.10, and by a plug-in that may be missing since.
+    /// Up to 20.10 Docker's client contains `BuildKit` support. Later clients need a plug-in, which may be missing.
     fn find_kit(&self) -> Option<PathBuf> {
         fs::write(self.at("Dockerfile"), "FROM debian:12\n").unwrap();
         let clients = ["docker", "/usr/bin/docker"].map(PathBuf::from);
@@ -90,23 +90,22 @@ impl Builder {
         })
     }
 
-    /// A path in a folder that goes with the engine.
+    /// A path in a folder that is removed with the engine.
     pub fn at(&self, name: &str) -> PathBuf {
         self.engine.dir().join(name)
     }
 
-    /// The folder that builds see.
+    /// The build context.
     pub fn context(&self) -> PathBuf {
         self.at("context")
     }
 
-    /// Builds a Dockerfile, and gives what was printed. The network is the machine's: an engine without a bridge has
-    /// no other.
+    /// Builds a Dockerfile and returns the output. Uses the host's network, because the engine has no bridge.
     pub fn build(&self, tag: &str, dockerfile: &str, more: &[&str]) -> Output {
         self.build_by(BuildEngine::Classic, tag, dockerfile, more)
     }
 
-    /// Builds a Dockerfile by one of the builders.
+    /// Builds a Dockerfile with this builder.
     pub fn build_by(&self, builder: BuildEngine, tag: &str, dockerfile: &str, more: &[&str]) -> Output {
         let file = self.at("Dockerfile");
         fs::write(&file, dockerfile).unwrap();
@@ -127,7 +126,7 @@ impl Builder {
             .unwrap()
     }
 
-    /// Builds a Dockerfile, which has to succeed.
+    /// Builds a Dockerfile; panics if that fails.
     pub fn must_build(&self, tag: &str, dockerfile: &str) {
         let output = self.build(tag, dockerfile, &[]);
         let said = [output.stdout, output.stderr].concat();
@@ -135,7 +134,7 @@ impl Builder {
         assert!(output.status.success(), "{dockerfile}\n{said}");
     }
 
-    /// Runs the program, which reaches this engine.
+    /// Runs the program with access to this engine.
     pub fn cupti_audit(&self, arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
             .args(arguments)
@@ -146,7 +145,7 @@ impl Builder {
             .unwrap()
     }
 
-    /// The Dockerfile for an image of the engine.
+    /// The Dockerfile that the program writes for an image of the engine.
     pub fn dockerfile(&self, image: &str, phase: &str, more: &[&str]) -> String {
         let image = format!("docker-daemon:{image}");
         let arguments = ["dockerfile", &image, "--phase", phase];
@@ -156,7 +155,7 @@ impl Builder {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What an audit says of an image of the engine.
+    /// Audits an image of the engine.
     pub fn audit(&self, image: &str, phase: &str) -> Audited {
         let image = format!("docker-daemon:{image}");
         let output = self.cupti_audit(&["--format", "json", "--phase", phase, &image]);
@@ -170,7 +169,7 @@ impl Builder {
         }
     }
 
-    /// What the header of a Dockerfile says that an audit of its result will say, as [`said_verdict`] has it.
+    /// The predicted audit of the result, from a Dockerfile's header, in the form of [`said_verdict`].
     ///
     /// [`said_verdict`]: Audited::said_verdict
     pub fn foretold(text: &str, phase: &str) -> String {
@@ -179,7 +178,7 @@ impl Builder {
         line.unwrap_or_else(|| panic!("nothing is foretold: {text}")).to_owned()
     }
 
-    /// The bytes that the header of a Dockerfile says that the build adds.
+    /// The number of bytes that the build adds, from a Dockerfile's header.
     pub fn foretold_bytes(text: &str) -> Option<f64> {
         let line = text.lines().find_map(|line| line.strip_prefix("# adds "))?;
         let (number, unit) = line.split_once(' ')?;
@@ -191,26 +190,26 @@ impl Builder {
         Some(number.parse::<f64>().ok()? * factor)
     }
 
-    /// What a program of the image prints, run in a container of it as its own user.
+    /// Runs a program in a container of the image, as the image's user.
     pub fn run(&self, image: &str, words: &[&str]) -> Output {
         let arguments = ["run", "--rm", "--network", "none", "--entrypoint", words[0], image];
         self.engine.docker(&[&arguments, &words[1..]].concat())
     }
 
-    /// The size of an image in bytes, as the engine counts it.
+    /// The image's size in bytes according to the engine.
     pub fn size(&self, image: &str) -> u64 {
         let size = self.engine.must(&["image", "inspect", "--format", "{{.Size}}", image]);
         size.parse().unwrap()
     }
 
-    /// Puts a file into the context.
+    /// Writes a file into the build context.
     pub fn put(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.context().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
 
-    /// Copies a file into the context.
+    /// Copies a file into the build context.
     pub fn lend(&self, from: &Path, name: &str) {
         self.put(name, fs::read(from).unwrap());
     }

@@ -1,4 +1,4 @@
-//! An image that exists twice: as layers, for the audit, and as a root file system, for the real loader.
+//! An image in two forms: layers for the audit, and a root file system for the real loader.
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::collections::BTreeMap;
@@ -19,33 +19,33 @@ use crate::support;
 /// A Debian 12 with layers on top of it.
 pub struct Root {
     folder: TempDir,
-    /// The Debian and the layers above it, read.
+    /// The indexes of the Debian and of the layers above it.
     pub layers: Vec<LayerIndex>,
 }
 
-/// What the real loader did.
+/// The result of the real loader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It opened the object: its path, and the paths of all objects of the process.
+    /// It opened the object.
     Opened {
         /// The path of the object.
         path: String,
-        /// The paths of what was loaded, in order, without the program, its C library and the loader.
+        /// The paths of the loaded objects in load order, without the program, its C library and the loader.
         objects: Vec<String>,
     },
-    /// It refused, in these words.
+    /// It refused with this message.
     Failed(String),
-    /// The process died of this signal.
+    /// The process died from this signal.
     Died(i32),
 }
 
-/// The lowest layer, read once for all images.
+/// The lowest layer, indexed once for all images.
 static DEBIAN: LazyLock<LayerIndex> = LazyLock::new(|| {
     let tar = File::open(support::parts().join("bookworm.tar")).unwrap();
     layer::index_layer("debian", tar, &ExpectedBlob::default(), &cupti_options()).unwrap()
 });
 
-/// The folders that the loader, ldconfig, dpkg and Python work with; the rest takes time to copy.
+/// The folders that the loader, ldconfig, dpkg and Python need; copying the rest would take time.
 const COPIED: [&str; 15] = [
     "bin",
     "dev",
@@ -65,7 +65,7 @@ const COPIED: [&str; 15] = [
 ];
 
 impl Root {
-    /// The Debian alone, and the program `probe`, which is in no layer.
+    /// The plain Debian with the program `probe`, which is in no layer.
     pub fn new(probe: &[u8]) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("root-")
@@ -75,13 +75,14 @@ impl Root {
             folder,
             layers: vec![DEBIAN.clone()],
         };
-        // Hard links: a copy in the time of a listing. What is changed is replaced, never written in place.
+        // Hard links are as fast as a listing. Files are replaced, never written in place, so the original stays
+        // intact.
         std::fs::create_dir(root.path("")).unwrap();
         let mut copy = Command::new("cp");
         copy.current_dir(support::parts().join("bookworm"))
             .args(["-al", "--parents"]);
         succeed(copy.args(COPIED).arg(root.path("")));
-        // A lock that was a hard link would lock every copy.
+        // A hard-linked lock would be shared by all copies.
         for lock in ["lock", "lock-frontend", "triggers/Lock"] {
             let _ = std::fs::remove_file(root.path("var/lib/dpkg").join(lock));
         }
@@ -90,7 +91,7 @@ impl Root {
         root
     }
 
-    /// The path on this machine of a path of the root file system.
+    /// Maps a path in the root file system to this machine.
     pub fn path(&self, inside: &str) -> PathBuf {
         self.folder.path().join("root").join(inside.trim_start_matches('/'))
     }
@@ -101,7 +102,7 @@ impl Root {
         self.index(layer);
     }
 
-    /// Runs a program of the root file system, and makes a layer of what it changed.
+    /// Runs a program of the root file system, and adds its changes as a layer.
     pub fn run(&mut self, words: &[&str]) {
         let before = snapshot(&self.path(""));
         succeed(&mut self.command(words));
@@ -109,7 +110,7 @@ impl Root {
         self.index(&self.difference(&before, &after));
     }
 
-    /// A program to be run in the root file system, without an environment.
+    /// A command for a program of the root file system, with an empty environment.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("chroot");
         command
@@ -120,8 +121,8 @@ impl Root {
         command
     }
 
-    /// A program of the root file system that is asked about the loader. The loader takes `$ORIGIN` of a
-    /// program from `/proc/self/exe`, which stands here as a link of its own.
+    /// A command for a program whose loader the test examines. The loader resolves a program's `$ORIGIN` from
+    /// `/proc/self/exe`; /proc is not mounted, so a plain link replaces it.
     pub fn asked(&self, program: &str, words: &[&str]) -> Command {
         let own = self.path("proc/self");
         std::fs::create_dir_all(&own).unwrap();
@@ -131,7 +132,7 @@ impl Root {
         self.command(words)
     }
 
-    /// Copies a file of this machine into the root file system, as a mount would: into no layer.
+    /// Copies a file of this machine into the root file system but into no layer, like a mount.
     pub fn lend(&self, file: &Path, inside: &str) {
         std::fs::copy(file, self.path(inside)).unwrap();
     }
@@ -178,7 +179,7 @@ impl Root {
     }
 }
 
-/// Reads what a probe wrote.
+/// Parses a probe's output.
 pub fn answer(output: &Output) -> Answer {
     if let Some(signal) = output.status.signal() {
         return Answer::Died(signal);
@@ -187,7 +188,7 @@ pub fn answer(output: &Output) -> Answer {
     let mut lines = text.lines().map(str::to_owned);
     let first = lines.next().unwrap_or_else(|| {
         let said = String::from_utf8_lossy(&output.stderr);
-        // What the loader says before the program begins stands behind the program's name.
+        // The loader prefixes errors before the program starts with the program's name.
         let said = said.trim_end().lines().last().unwrap_or_default();
         let words = said.split_once("error while loading shared libraries: ");
         words.map_or(said, |(_, words)| words).to_owned()
@@ -200,7 +201,7 @@ pub fn answer(output: &Output) -> Answer {
     }
 }
 
-/// Whether the object is in every process: the C library, the loader, the vDSO, the program.
+/// Whether every process has the object: the C library, the loader, the vDSO, the program.
 pub fn is_of_every_process(path: &str) -> bool {
     path.is_empty()
         || ["linux-vdso.so.1", "/libc.so.6", "/ld-linux-x86-64.so.2"]
@@ -214,7 +215,7 @@ fn succeed(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {said}");
 }
 
-/// What tells whether a path was changed: of a folder only that it is one.
+/// The attributes that show a change of a path. Only the existence of a folder counts.
 type Snapshot = BTreeMap<PathBuf, Option<(u64, i64, i64, u64)>>;
 
 fn snapshot(root: &Path) -> Snapshot {

@@ -1,9 +1,9 @@
-//! A place like those where images are built: an engine that has all images that the pieces of docs/ci/ name, and a
-//! registry. The test target has `mod support;`, `mod docker;` and `mod registry;` at its root too.
+//! An environment like a real CI system: a registry, and an engine with all images that the examples in docs/ci/ use.
+//! The test target also needs `mod support;`, `mod docker;` and `mod registry;` at its root.
 //!
-//! What stands in: the images of Cloud Build's docker and gcloud are a Debian with this machine's docker command
-//! and a `gcloud` that copies into a folder; the program is the one under test, on that Debian, where the
-//! Dockerfile compiles a static one. With `CUPTI_AUDIT_STATIC` set to a static program the image is `scratch`.
+//! Some parts are substitutes. Cloud Build's docker and gcloud images are a Debian with this machine's docker command
+//! and a `gcloud` that copies into a folder. The program is the one under test, on that Debian, although the Dockerfile
+//! compiles a static one. If `CUPTI_AUDIT_STATIC` names a static program, the image is `scratch`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,20 +16,20 @@ use crate::support::{have_all, part};
 const DEBIAN: &str = "test/debian:latest";
 const TOOLS: &str = "test/tools:latest";
 
-/// Our own image, of user 65532.
+/// Our own image, with user 65532.
 pub const AUDITOR: &str = "test/cupti-audit:latest";
-/// The same, of root.
+/// Same, with root.
 pub const ROOT_AUDITOR: &str = "test/cupti-audit:root";
 
-/// The fixtures that are built on: what passes, and headers without a library.
+/// The base fixtures: one that passes, and one with headers but no library.
 const BASES: [&str; 2] = ["devel", "headers-only"];
 
-/// A path of this repository.
+/// A path in this repository.
 pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// An engine that has all images that the pieces name, and a registry.
+/// A registry, and an engine with all images of the examples.
 pub struct Site {
     /// The engine.
     pub engine: Dockerd,
@@ -37,17 +37,17 @@ pub struct Site {
     dir: tempfile::TempDir,
 }
 
-/// A step of Cloud Build, its substitutions made.
+/// A Cloud Build step with its substitutions applied.
 pub struct Step {
-    /// The image that it runs in.
+    /// The step's image.
     pub image: String,
-    /// In place of the image's own.
+    /// Replaces the image's entrypoint.
     pub entrypoint: Option<String>,
-    /// What follows.
+    /// The arguments after the entrypoint.
     pub arguments: Vec<String>,
 }
 
-/// The static program that `make test` compiles; `None` with a word about it.
+/// The static program that `make test` compiles. If it is missing, prints that and returns `None`.
 pub fn static_program() -> Option<PathBuf> {
     let program = std::env::var_os("CUPTI_AUDIT_STATIC").filter(|path| !path.is_empty());
     if program.is_none() {
@@ -57,7 +57,7 @@ pub fn static_program() -> Option<PathBuf> {
 }
 
 impl Site {
-    /// Starts an engine and a registry, or says what is missing and gives `None`.
+    /// Starts an engine and a registry. If a part is missing, prints that and returns `None`.
     pub fn start() -> Option<Self> {
         let debian = part("bookworm.tar")?;
         let programs = [("docker-registry", "docker-registry"), ("skopeo", "skopeo")];
@@ -77,7 +77,7 @@ impl Site {
         Some(site)
     }
 
-    /// A folder of this place, made where it is not there.
+    /// A folder of this environment; creates it if necessary.
     pub fn folder(&self, name: &str) -> PathBuf {
         let folder = self.dir.path().join(name);
         fs::create_dir_all(&folder).unwrap();
@@ -90,13 +90,13 @@ impl Site {
         self.engine.must(&[&fixed, arguments, &[folder]].concat());
     }
 
-    /// What Cloud Build's images of docker and gcloud have in common with these steps.
+    /// Builds the substitute for Cloud Build's docker and gcloud images, with the commands that the steps use.
     fn tools(&self) {
         let folder = self.folder("tools");
         let docker = run("sh", &["-c", "command -v docker"]);
         let docker = String::from_utf8(docker).unwrap();
         fs::copy(docker.trim(), folder.join("docker")).unwrap();
-        // gcloud storage cp FILE gs://BUCKET/NAME
+        // The only supported form: gcloud storage cp FILE gs://BUCKET/NAME
         let gcloud = "#!/bin/sh -e\nto=/bucket/${4#gs://}\nmkdir -p \"$(dirname \"$to\")\"\ncp \"$3\" \"$to\"\n";
         fs::write(folder.join("gcloud"), gcloud).unwrap();
         run("chmod", &["+x", folder.join("gcloud").to_str().unwrap()]);
@@ -105,7 +105,7 @@ impl Site {
         self.build(&folder, &["--tag", TOOLS]);
     }
 
-    /// Our own image by its Dockerfile, with the program at hand in place of the stage that compiles it.
+    /// Builds our own image from its Dockerfile. The existing program replaces the stage that compiles it.
     fn auditor(&self) {
         let folder = self.folder("auditor");
         let text = fs::read_to_string(repository("docs/ci/Dockerfile")).unwrap();
@@ -125,7 +125,7 @@ impl Site {
         self.build(&folder, &["--tag", AUDITOR]);
     }
 
-    /// Puts a fixture image into the engine, to build on.
+    /// Loads a fixture image into the engine as a base.
     fn load(&self, name: &str) {
         let file = self.dir.path().join(format!("{name}.tar"));
         let from = format!("oci:{}", repository("testdata/images").join(name).display());
@@ -134,7 +134,7 @@ impl Site {
         self.engine.must(&["load", "-i", file.to_str().unwrap()]);
     }
 
-    /// A folder with a Dockerfile on top of a fixture.
+    /// A folder with a Dockerfile based on a fixture.
     pub fn project(&self, base: &str, name: &str) -> PathBuf {
         let folder = self.folder(&format!("project-{name}"));
         let text = format!("FROM base/{base}:latest\nLABEL built=here\n");
@@ -147,7 +147,7 @@ impl Site {
         format!("{}/{name}:latest", self.registry.address)
     }
 
-    /// Runs a step as Cloud Build does: in a container, with its workspace and the engine's socket.
+    /// Runs a step like Cloud Build: in a container, with the workspace and the engine's socket.
     pub fn step(&self, workspace: &Path, step: &Step) -> Output {
         let socket = format!("{}:/var/run/docker.sock", self.engine.socket().display());
         let bucket = format!("{}:/bucket", self.folder("bucket").display());
@@ -167,7 +167,7 @@ impl Site {
         self.engine.docker(&arguments)
     }
 
-    /// Runs a line of a shell script of another system, beside the engine.
+    /// Runs a line of another CI system's shell script, outside of containers.
     pub fn shell(&self, folder: &Path, line: &str, values: &[(&str, &str)]) -> Output {
         Command::new("sh")
             .args(["-ec", line])
@@ -180,7 +180,7 @@ impl Site {
     }
 }
 
-/// Whether a registry has an image.
+/// Whether the registry has the image.
 pub fn is_pushed(image: &str) -> bool {
     let manifest = Command::new("skopeo")
         .args(["inspect", "--tls-verify=false", "--raw"])

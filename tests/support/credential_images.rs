@@ -1,4 +1,4 @@
-//! Images with users, owners, modes and capabilities: a root with a stub of CUPTI and programs compiled here.
+//! Images with users, owners, modes and capabilities: a root with a stub of CUPTI and compiled programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,18 +16,18 @@ use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
 pub const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n";
 pub const GROUP: &str = "root:x:0:\napp:x:1000:\nvideo:x:44:other,app\n";
 
-/// The tag, the bits and the number of an entry of an access list.
+/// The tag, permission bits and ID of an access list entry.
 pub type ListEntry = (u16, u16, u32);
 
-/// A user as the config names him, and who he is.
+/// A user as in the config, then the real UID, GID and supplementary groups.
 pub struct User(pub &'static str, pub u32, pub u32, pub &'static str);
 
 const ROOT: User = User("", 0, 0, "0");
 const APP: User = User("app", 1000, 1000, "44");
-/// The explicit form has no supplementary groups.
+/// A numeric user with a group has no supplementary groups.
 const APP_ALONE: User = User("1000:1000", 1000, 1000, "-");
 
-/// One image: owners and modes of what differs, and the attributes of programs.
+/// An image: differing owners and modes, and the programs' attributes.
 pub struct Case {
     pub what: &'static str,
     pub user: User,
@@ -35,18 +35,19 @@ pub struct Case {
     /// Paths with owner, group and mode.
     pub access: &'static [(&'static str, u32, u32, u32)],
     pub capabilities: &'static [(&'static str, &'static str)],
-    /// Paths with the entries of their access list beside the owner's: tag, bits and number.
+    /// Paths with their access lists, without the owner's entry: tag, bits and ID.
     pub lists: &'static [(&'static str, &'static [ListEntry])],
-    /// Where libcupti lies.
+    /// The path of libcupti.
     pub at: &'static str,
-    /// Which of the programs get it, and whether a plain dlopen does.
+    /// The programs that get it, and whether a plain dlopen does.
     pub gets: &'static str,
 }
 
-/// Below `/app`: linked, with a `DT_RUNPATH` of `/opt/cupti`, with one of `$ORIGIN/../opt/cupti`, opening by name.
+/// The programs in `/app`: one links CUPTI, one has a `DT_RUNPATH` of `/opt/cupti`, one of `$ORIGIN/../opt/cupti`, and
+/// one opens it by name.
 pub const PROGRAMS: [&str; 4] = ["linked", "runpath", "origin", "opens"];
 const LIBRARY: &str = "LD_LIBRARY_PATH=/opt/cupti";
-/// The number of an entry that names nobody.
+/// The ID in entries without a user or group.
 const NOBODY: u32 = u32::MAX;
 const AT: &str = "/opt/cupti/libcupti.so.12";
 
@@ -265,7 +266,7 @@ const OPENS: &str = "#include <dlfcn.h>\nint main(void) { return dlopen(\"libcup
 const LINKED: &str = "int cuptiActivityEnable(int);\nint main(void) { return cuptiActivityEnable(0); }\n";
 const CUPTI: &str = "int cuptiActivityEnable(int kind) { return kind; }\n";
 
-/// Runs every program as a container's process would start it, and says how it ended.
+/// Runs every program like a container's process, and prints its exit status.
 const EACH: &str = r#"
 #include <stdio.h>
 #include <sys/wait.h>
@@ -285,7 +286,7 @@ int main(void) {
     }
 }
 "#;
-/// The numbers of who runs it: user, group, the other groups.
+/// Prints the credentials of the process: user, group, other groups.
 const WHO: &str = r#"
 #include <stdio.h>
 #include <unistd.h>
@@ -298,7 +299,7 @@ int main(void) {
 }
 "#;
 
-/// A folder with what was compiled.
+/// The folder of the compiled programs.
 pub struct Compiled(tempfile::TempDir);
 
 impl Compiled {
@@ -376,10 +377,10 @@ impl Compiled {
         root
     }
 
-    /// Which programs really get it.
+    /// The programs that really get it.
     pub fn real(&self, case: &Case, root: &Path) -> BTreeMap<String, bool> {
         let User(_, uid, gid, groups) = case.user;
-        // It belongs to no image: a process without search paths of its own.
+        // This program is not part of the image. It stands for a process without search paths.
         fs::copy(self.path("plain"), root.join("app/plain")).unwrap();
         let run = |program: &str| {
             let exe = root.join("proc/self/exe");
@@ -400,7 +401,7 @@ impl Compiled {
     }
 }
 
-/// Gives a file an access list, as setfacl does: what the owner and the others may is what the mode says.
+/// Sets a file's access list like setfacl; the mode determines the entries of the owner and of others.
 fn set_list(path: &Path, entries: &[(u16, u16, u32)]) {
     let mode = u16::try_from(fs::metadata(path).unwrap().permissions().mode() & 0o777).unwrap();
     let own = [(1, mode >> 6, NOBODY), (32, mode & 7, NOBODY)];
@@ -428,7 +429,7 @@ pub fn succeed(command: &mut Command) {
     );
 }
 
-/// The root as GNU tar writes it with owners and attributes.
+/// The root as a tar by GNU tar, with owners and attributes.
 pub fn tar(root: &Path) -> Vec<u8> {
     let mut tar = Command::new("tar");
     tar.args(["--format=posix", "--numeric-owner", "--xattrs"]);
@@ -442,7 +443,7 @@ pub fn tar(root: &Path) -> Vec<u8> {
     output.stdout
 }
 
-/// What the audit says of the image.
+/// The audit's facts about the image.
 pub fn facts(case: &Case, root: &Path) -> ImageFacts {
     let index = index_layer("root", &*tar(root), &ExpectedBlob::default(), &cupti_options()).unwrap();
     let pairs = case.env.iter().map(|pair| image_source::split_env(pair));

@@ -1,4 +1,4 @@
-//! NVIDIA's own files, and objects that ask for them, made by the C compiler of this machine.
+//! NVIDIA's own files, and objects that request them, compiled on this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,12 +7,12 @@ use testkit::layer::Layer;
 
 use crate::support;
 
-/// The folder of the unpacked wheel.
+/// The folder of an unpacked wheel.
 pub fn wheel(name: &str) -> PathBuf {
     support::parts().join("wheels").join(name)
 }
 
-/// A file of `nvidia-cuda-cupti-cu12` 12.4.127, by its name in the wheel's `lib`.
+/// A file of `nvidia-cuda-cupti-cu12` 12.4.127, by its name in the wheel's `lib` folder.
 pub fn cupti_12(file: &str) -> Vec<u8> {
     let folder = wheel("nvidia-cuda-cupti-cu12-12.4.127/nvidia/cuda_cupti/lib");
     std::fs::read(folder.join(file)).unwrap()
@@ -24,7 +24,7 @@ pub fn cupti_11() -> Vec<u8> {
     std::fs::read(folder.join("libcupti.so.11.8")).unwrap()
 }
 
-/// A layer with every file of a wheel below `folder`, as pip puts them there.
+/// A layer with all files of a wheel in `folder`, as installed by pip.
 pub fn pip(layer: Layer, name: &str, folder: &str) -> Layer {
     let wheel = wheel(name);
     let mut layer = layer;
@@ -48,18 +48,18 @@ pub fn pip(layer: Layer, name: &str, folder: &str) -> Layer {
     layer
 }
 
-/// A shared object of C source, linked with these arguments; `LIB12` and `LIB11` in them are the real
+/// Compiles a shared object from C source, with these linker arguments. `LIB12` and `LIB11` stand for the real
 /// libraries.
 pub fn object(source: &str, arguments: &[&str]) -> Vec<u8> {
     compile(source, &[&["-shared", "-fPIC", "-nostartfiles"], arguments].concat())
 }
 
-/// A program of C source.
+/// Compiles a program from C source.
 pub fn program(source: &str, arguments: &[&str]) -> Vec<u8> {
     compile(source, arguments)
 }
 
-/// A program of C++ source.
+/// Compiles a program from C++ source.
 pub fn cpp_program(source: &str, arguments: &[&str]) -> Vec<u8> {
     compile_with("g++", "x.cc", source, arguments)
 }
@@ -105,7 +105,7 @@ pub fn patched(object: &[u8], arguments: &[&str]) -> Vec<u8> {
     std::fs::read(file.path()).unwrap()
 }
 
-/// Whether every part is there; says which one is not.
+/// Whether all parts are present. Prints the missing one.
 pub fn are_there() -> bool {
     let parts = [
         "bookworm",
@@ -123,7 +123,7 @@ pub fn are_there() -> bool {
         && support::is_root()
 }
 
-/// The library package of Debian.
+/// Debian's CUPTI library package.
 pub fn deb() -> PathBuf {
     support::parts().join(Path::new("debs/libcupti11.8.deb"))
 }

@@ -1,6 +1,6 @@
-//! What README.md and the pages of docs/ show, against what the program says and what lies there.
+//! Compares README.md and the pages of docs/ with the program's output and the repository's files.
 //!
-//! With `UPDATE_DOCS` in the environment the pages are written anew instead.
+//! With `UPDATE_DOCS` set, the test updates the pages instead.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The pages of the site, and those beside it in the root of the repository.
+/// The pages of the site, and the pages in the repository's root.
 pub fn pages() -> Vec<PathBuf> {
     let of = |folder: PathBuf| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let all = of(root().join("docs")).chain(of(root().to_owned()));
@@ -23,7 +23,7 @@ pub fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// A shell's line with the program on its PATH, in a folder that has `testdata` and whatever the lines before made.
+/// Runs a shell line in a folder with `testdata` and the results of earlier lines; the program is on the PATH.
 fn shell(folder: &Path, line: &str) -> Output {
     let program = Path::new(env!("CARGO_BIN_EXE_cupti-audit")).parent().unwrap();
     let path = format!("{}:/usr/bin:/bin", program.display());
@@ -37,7 +37,7 @@ fn shell(folder: &Path, line: &str) -> Output {
         .unwrap()
 }
 
-/// The page with what its commands really say: the lines behind each `$ ` of its blocks of `console`.
+/// The page with the real output after each `$ ` command in its `console` blocks.
 pub fn remade(page: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(root().join("testdata"), folder.path().join("testdata")).unwrap();
@@ -58,7 +58,7 @@ pub fn remade(page: &str) -> String {
     out
 }
 
-/// Compares a file with what it ought to be, or writes it.
+/// Compares a file with the expected text, or updates it.
 pub fn compare(path: &Path, expected: &str) {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(path, expected).unwrap();
@@ -75,13 +75,13 @@ pub fn compare(path: &Path, expected: &str) {
     );
 }
 
-/// The targets of a page's links, without those of other hosts.
+/// The link targets of a page, without those on other hosts.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     targets.filter(|target| !target.contains("://"))
 }
 
-/// The anchors of a page, as GitHub and mdbook make them of headings.
+/// The anchors of a page's headings, in the form of GitHub and mdbook.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = text.lines().filter_map(|line| {
         line.trim_start_matches('#')
@@ -96,7 +96,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(slug).collect()
 }
 
-/// The links of a page that lead nowhere, or out of the site.
+/// The broken links of a page, including those that leave the site.
 pub fn broken_links(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).unwrap();
     let folder = page.parent().unwrap();
@@ -115,7 +115,7 @@ pub fn broken_links(page: &Path) -> Vec<String> {
     broken.map(|target| format!("{}: {target}", page.display())).collect()
 }
 
-/// The pages of the site that its contents do not name.
+/// The site's pages that are missing in its table of contents.
 pub fn unlisted_pages() -> Vec<PathBuf> {
     let docs = root().join("docs");
     let contents = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
@@ -126,7 +126,7 @@ pub fn unlisted_pages() -> Vec<PathBuf> {
     pages.filter(|page| !listed.contains(page)).collect()
 }
 
-/// The options in a page's commands that the program does not know, with the command.
+/// The unknown options in a page's commands, each with its command.
 pub fn unknown_options(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).unwrap();
     let mut unknown = Vec::new();
@@ -150,7 +150,7 @@ pub fn unknown_options(page: &Path) -> Vec<String> {
             String::from_utf8(asked.unwrap().stdout).unwrap()
         };
         let plain = words.iter().copied().filter(|word| !word.starts_with('-'));
-        // The second may be an action, such as that of `fleet run`.
+        // The second word may be an action, such as that of `fleet run`.
         let first = plain.take(2).collect::<Vec<_>>();
         let own = (1..=first.len()).map(|count| help(&first[..count])).collect::<String>();
         let known = if own.is_empty() { help(&[]) } else { own };

@@ -1,5 +1,5 @@
-//! A real Docker Engine of the test's own: its images, socket and state lie in a temporary folder. The test
-//! target has `mod support;` at its root too.
+//! A real Docker Engine for the test, with images, socket and state in a temporary folder. The test target also needs
+//! `mod support;` at its root.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct Dockerd {
 }
 
 impl Dockerd {
-    /// Starts an engine, or says what is missing and gives `None`.
+    /// Starts an engine. If a part is missing, prints that and returns `None`.
     pub fn start() -> Option<Self> {
         let there = ["dockerd", "containerd", "docker"]
             .iter()
@@ -29,7 +29,7 @@ impl Dockerd {
         if !there || !is_root() {
             return None;
         }
-        // overlay2 cannot lie on every file system; vfs copies, and can.
+        // Not every file system supports overlay2; vfs works on all of them, but copies.
         let engine = Self::try_start("overlay2").or_else(|_| Self::try_start("vfs"));
         Some(engine.unwrap_or_else(|log| panic!("dockerd does not start: {log}")))
     }
@@ -94,7 +94,7 @@ impl Dockerd {
             .unwrap()
     }
 
-    /// Runs the `docker` command, which has to succeed, and gives what it printed.
+    /// Runs the `docker` command and returns its output; panics if it fails.
     pub fn must(&self, arguments: &[&str]) -> String {
         let output = self.docker(arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -105,11 +105,11 @@ impl Dockerd {
 
 impl Drop for Dockerd {
     fn drop(&mut self) {
-        // SIGTERM lets it end its containerd and unmount; `kill` because std knows only SIGKILL.
+        // After SIGTERM the engine stops its containerd and unmounts. std can only send SIGKILL, hence `kill`.
         let pid = self.daemon.id().to_string();
         let _ = Command::new("kill").arg(pid).status();
         let _ = self.daemon.wait();
-        // It leaves the network namespace of containers mounted, and the folder could not be removed.
+        // The engine leaves a network namespace mounted, which would prevent the folder's removal.
         let namespace = self.dir.path().join("exec/netns/default");
         let _ = Command::new("umount").arg(namespace).stderr(Stdio::null()).status();
     }
@@ -122,7 +122,7 @@ pub struct Podman {
 }
 
 impl Podman {
-    /// Starts the service, or says what is missing and gives `None`.
+    /// Starts the service. If a part is missing, prints that and returns `None`.
     pub fn start() -> Option<Self> {
         if !have("podman", "podman") || !is_root() {
             return None;
@@ -155,7 +155,7 @@ impl Podman {
         self.dir.path()
     }
 
-    /// Runs the `podman` command on the service's images; it has to succeed.
+    /// Runs the `podman` command on the service's images; panics if it fails.
     pub fn must(&self, arguments: &[&str]) {
         let output = podman(self.dir()).args(arguments).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -163,7 +163,7 @@ impl Podman {
     }
 }
 
-/// The `podman` command on images of its own. vfs needs no kernel module and no mount.
+/// The `podman` command on a private store. The vfs driver needs no kernel module and no mount.
 fn podman(dir: &Path) -> Command {
     let mut command = Command::new("podman");
     for (option, name) in [("--root", "root"), ("--runroot", "run"), ("--tmpdir", "tmp")] {

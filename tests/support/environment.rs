@@ -1,4 +1,4 @@
-//! A Debian with a Python environment of real packages, read by the audit and run by the real Python.
+//! A Debian with a Python environment of real packages, for the audit and for the real Python.
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::path::{Path, PathBuf};
@@ -16,58 +16,58 @@ use crate::real_objects;
 use crate::session::Session;
 use crate::support;
 
-/// Where pip puts packages.
+/// The folder into which pip installs packages.
 pub const SITE: &str = "/opt/venv/lib/python3.11/site-packages";
 
 /// The folder of pip's copy of CUPTI.
 pub const CUPTI: &str = "/opt/venv/lib/python3.11/site-packages/nvidia/cuda_cupti/lib";
 
-/// What came of asking for CUPTI.
+/// The result of a request for CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// The path of libcupti, without links.
+    /// The resolved path of libcupti.
     Opened(String),
-    /// The loader's words.
+    /// The loader's message.
     Failed(String),
 }
 
-/// What came of `cuptiGetVersion`.
+/// The result of `cuptiGetVersion`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FirstCall {
     /// Nothing was mapped.
     None,
-    /// It gave the number of the header in the same package.
+    /// It returned the version of the header in the same package.
     AsItsHeader,
-    /// It gave an error, or the process died.
+    /// It returned an error, or the process died.
     Other(String),
 }
 
-/// An environment and what is known of its files.
+/// An environment and the index of its files.
 pub struct Environment {
     /// The root file system.
     pub root: PathBuf,
-    /// The level of this machine's processor.
+    /// The CPU level of this machine.
     pub cpu: CpuLevel,
     image: Image,
     index: LayerIndex,
     tools: tempfile::TempDir,
 }
 
-/// How a Python is run.
+/// The settings under which Python runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum World {
-    /// As it was installed.
+    /// As installed.
     Installed,
     /// Without the folder of pip's CUPTI.
     WithoutCupti,
     /// With that folder on `LD_LIBRARY_PATH`.
     OnLibraryPath,
-    /// With a `libcupti.so` in another folder of it, which no wheel has.
+    /// With a `libcupti.so` in another folder on that path; wheels do not contain this name.
     Lent,
 }
 
 impl World {
-    /// `LD_LIBRARY_PATH`, where it is set.
+    /// `LD_LIBRARY_PATH`, if set.
     fn library_path(self) -> Option<&'static str> {
         match self {
             Self::Installed | Self::WithoutCupti => None,
@@ -104,7 +104,7 @@ impl Environment {
         }
     }
 
-    /// What the audit says in one world.
+    /// The audit's facts in this world.
     pub fn facts(&self, world: World) -> ImageFacts {
         let mut image = self.image.clone();
         let mut layers = vec![Ok(self.index.clone())];
@@ -136,7 +136,7 @@ impl Environment {
         facts::gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)
     }
 
-    /// What the audit says that the program of this name gets.
+    /// The result of the program with this name, according to the audit.
     pub fn ours(&self, world: World, consumer: &str) -> Answer {
         let facts = self.facts(world);
         let mut consumers = facts.consumers.iter();
@@ -148,8 +148,8 @@ impl Environment {
         }
     }
 
-    /// What the real Python says: the script prints `failed` and words, or nothing and libcupti is mapped. Beside it what
-    /// came of the first call of what is mapped.
+    /// Runs the script in the real Python. The script prints `failed` and a message, or nothing if libcupti is mapped.
+    /// Also returns the result of the first call into the mapped library.
     pub fn real(&self, world: World, script: &str) -> (Answer, FirstCall) {
         let script = format!("{PRELUDE}{script}\nmapped()\ncalled()\n");
         let path = world.library_path().map(|path| format!("LD_LIBRARY_PATH={path}"));
@@ -182,7 +182,7 @@ impl Environment {
     }
 }
 
-/// What the scripts use. Nothing is to be mapped before it is asked for.
+/// Helpers for the scripts. They must not map anything before the script does.
 const PRELUDE: &str = "
 import ctypes, sys
 def mapped():
@@ -215,7 +215,8 @@ def open_as(path, name):
     if words: failed(words.decode())
 ";
 
-/// A folder with the library that opens as another object would, and a driver that only tells its version.
+/// A folder with the library that calls dlopen on behalf of another object, and a driver stub that only reports its
+/// version.
 fn tools() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (library, source) in [("as_caller.so", "as_caller.c"), ("libcuda.so.1", "driver_stub.c")] {

@@ -1,4 +1,4 @@
-//! What the audit says of a root file system that the real loader is asked about, too.
+//! The audit's facts about a root file system in which the real loader also runs.
 
 use cupti_audit::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, gather_facts};
 use cupti_audit::knowledge::Knowledge;

@@ -1,4 +1,4 @@
-//! A proxy on this machine between the program and a real registry, which asks for a login and breaks answers by chance.
+//! A local proxy between the program and a real registry. It requires a login and randomly breaks responses.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -10,19 +10,19 @@ use serde_json::json;
 use super::loader_random::Random;
 use super::registry_server::{Reply, Request, Server};
 
-/// The password of the user `u`, as `config.json` and `Basic` have it, and the token that it is exchanged for.
+/// The password of user `u` in the form of `config.json` and `Basic`, and the token it is exchanged for.
 pub const LOGIN: &str = "dTpzM2NyZXQ=";
 pub const SECRETS: [&str; 4] = [LOGIN, "s3cret", "t0k3n", "s1gned"];
 
-/// The proxy, the storage that it redirects to and a token server elsewhere.
+/// The proxy, and a second server: the storage for redirects, which is also an external token server.
 pub struct FaultProxy {
     pub proxy: Server,
     pub storage: Server,
-    /// The faults so far.
+    /// The number of injected faults.
     pub injected: Arc<AtomicUsize>,
 }
 
-/// Asks the registry as the client has asked, but for its login.
+/// Forwards a request to the registry, without the client's login.
 fn forward(registry: SocketAddr, request: &Request) -> Reply {
     let mut stream = TcpStream::connect(registry).unwrap();
     let path = request.path.split('?').next().unwrap();
@@ -51,7 +51,7 @@ fn forward(registry: SocketAddr, request: &Request) -> Reply {
     })
 }
 
-/// Breaks an answer in one of the ways that answers break.
+/// Breaks a response in a random, realistic way.
 fn break_answer(random: &mut Random, request: &Request, reply: Reply, storage: &str) -> Reply {
     let length = reply.body().len().max(1);
     let is_blob = request.path.contains("/blobs/");
@@ -73,7 +73,7 @@ fn break_answer(random: &mut Random, request: &Request, reply: Reply, storage: &
     }
 }
 
-/// What stands before the registry wants: nothing, a password, or the token of a server here or elsewhere.
+/// The authentication that the proxy requires: none, a password, or a token from its own or another server.
 fn challenge(seed: usize, request: &Request, elsewhere: &str) -> Option<Reply> {
     let host = request.header("host").unwrap();
     let realm = [format!("http://{host}"), elsewhere.to_owned()];
@@ -97,7 +97,7 @@ fn token(request: &Request) -> Reply {
 }
 
 impl FaultProxy {
-    /// A proxy before `registry` in which a `percent` of all answers is broken; the tag 1 is sometimes that of 2.
+    /// A proxy for `registry` that breaks `percent` of all responses, and sometimes serves tag 2 for tag 1.
     pub fn start(registry: SocketAddr, seed: usize, percent: usize) -> Self {
         let storage = Server::start(move |request| {
             if request.path.starts_with("/token") {
@@ -145,7 +145,7 @@ impl FaultProxy {
         }
     }
 
-    /// The requests to the storage that carried a login, but for those that asked the token server.
+    /// The number of requests to the storage with a login, without those for tokens.
     pub fn leaks(&self) -> usize {
         let seen = self.storage.seen();
         let to_storage = seen.iter().filter(|request| !request.path.starts_with("/token"));

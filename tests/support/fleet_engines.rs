@@ -1,4 +1,4 @@
-//! The manifests of `deploy/`, each run as its engine runs it: arguments, environment, user, exit codes, tries.
+//! Runs the manifests of `deploy/` like their engines: arguments, environment, user, exit codes, retries.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -14,15 +14,15 @@ use crate::fleet_runs::serve_again;
 use crate::registry_parts::{REGISTRY, SKOPEO};
 use crate::support;
 
-/// What an engine starts, told by its manifest.
+/// The workers that an engine starts for a manifest.
 struct Workers {
     count: u64,
     arguments: Vec<String>,
-    /// For every worker.
+    /// Shared by all workers.
     environment: Vec<(String, String)>,
-    /// The variable with a worker's number.
+    /// The variable with a worker's index.
     index: &'static str,
-    /// How often one is started at most.
+    /// The maximum number of starts per worker.
     tries: u64,
 }
 
@@ -42,7 +42,8 @@ fn variables(list: &Value) -> Vec<(String, String)> {
     list.map(|one| (text(&one["name"]), text(&one["value"]))).collect()
 }
 
-/// A Job with `completionMode: Indexed` (Kubernetes, "Indexed Job"): the controller sets the index, the kubelet the rest.
+/// A Job with `completionMode: Indexed` (Kubernetes, "Indexed Job"). The controller sets the index, the kubelet the
+/// rest.
 fn kubernetes() -> Workers {
     let spec = &manifest("kubernetes/once/job.yaml")["spec"];
     let container = &spec["template"]["spec"]["containers"][0];
@@ -78,7 +79,8 @@ fn cloud_run() -> Workers {
     }
 }
 
-/// AWS Batch ("Job environment variables", "Array jobs"), with its parameters put in; the results go into a folder here.
+/// AWS Batch ("Job environment variables", "Array jobs") with its parameters replaced. A local folder replaces the
+/// bucket.
 fn aws_batch() -> Workers {
     let (definition, job) = (
         manifest("aws-batch/job-definition.json"),
@@ -107,8 +109,8 @@ fn aws_batch() -> Workers {
 }
 
 impl Workers {
-    /// One start of a worker, with the volumes of the manifest below `volume`; as the user that the manifests name, where
-    /// the test may become another one.
+    /// Starts a worker once, with the manifest's volumes in `volume`. If the test is root, the worker runs as the
+    /// manifests' user.
     fn start(&self, volume: &Path, index: u64) -> Command {
         let at = |argument: &String| {
             let mounted = ["/list/", "/fleet/", "/cache"]
@@ -134,7 +136,7 @@ impl Workers {
         command
     }
 
-    /// Starts each of the workers once, all at the same time; the numbers of those that failed, with their exit codes.
+    /// Starts each worker once, in parallel. Returns the indexes and exit codes of those that failed.
     fn run(&self, volume: &Path, workers: impl Iterator<Item = u64>) -> Vec<(u64, Option<i32>)> {
         let children: Vec<_> = workers
             .map(|index| (index, self.start(volume, index).spawn().unwrap()))
@@ -146,7 +148,7 @@ impl Workers {
     }
 }
 
-/// The volume of a fleet with its worklist, which the workers' user may write into.
+/// Creates a fleet's volume with its worklist; the workers' user can write to it.
 fn make_volume(dir: &Path, name: &str, work: &Path) -> std::path::PathBuf {
     let volume = dir.join(name);
     fs::create_dir_all(volume.join("fleet")).unwrap();
@@ -179,7 +181,7 @@ fn every_manifest_brings_a_fleet_to_its_end_as_its_engine_runs_it() {
         assert_eq!(results(&volume.join("fleet/results")), digests, "{name}");
     }
 
-    // While the registry is away each worker with images fails, and what failed is started again; one is killed then.
+    // Without the registry, every worker that has images fails. The failed ones are then restarted, and one is killed.
     let job = kubernetes();
     let volume = make_volume(dir.path(), "kubernetes", &work);
     drop(images);

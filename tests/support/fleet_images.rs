@@ -1,4 +1,4 @@
-//! A real registry of generated images: three bases, and applications that begin from them.
+//! A real registry with generated images: three bases, and applications built on them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use testkit::oci::{Image, Layout};
 
 use crate::registry_parts::{REQUESTS, Registry, run};
 
-/// Images in a registry that runs until this is dropped.
+/// Images in a registry that stops when this is dropped.
 pub struct FleetRegistry {
     pub registry: Registry,
     dir: PathBuf,
-    /// Of all images, one for each.
+    /// One digest per image.
     pub digests: BTreeSet<String>,
-    /// Of the blobs that are layers.
+    /// The digests of the layer blobs.
     layers: BTreeSet<String>,
 }
 
 fn base(number: usize) -> Layer {
     let layer = Layer::new().file("etc/base", number.to_string());
     match number {
-        // The seeds' mistake: headers that were copied, and no library.
+        // A common mistake: the image has copied headers but no library.
         1 => layer.file(
             "usr/local/cuda-12.4/extras/CUPTI/include/cupti.h",
             "#define CUPTI_API_VERSION 22\n",
@@ -32,7 +32,7 @@ fn base(number: usize) -> Layer {
 }
 
 impl FleetRegistry {
-    /// Makes three bases and so many applications, and pushes all of them; `alias/app0` is another name of the first.
+    /// Generates and pushes three bases and this many applications; `alias/app0` is another name of the first.
     pub fn of(dir: &Path, applications: usize) -> Self {
         let registry = Registry::start(dir, None);
         let bases: Vec<Image> = (0..3)
@@ -80,7 +80,7 @@ impl FleetRegistry {
         }
     }
 
-    /// How often bytes of a layer were asked for so far.
+    /// The number of requests for layer bytes so far.
     pub fn layer_reads(&self) -> usize {
         let log = std::fs::read_to_string(self.dir.join(REQUESTS)).unwrap();
         let reads = log
@@ -92,7 +92,7 @@ impl FleetRegistry {
     }
 }
 
-/// The program with a folder for its cache and variables of an engine.
+/// The program with a cache folder and an engine's variables.
 pub fn fleet(cache: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
     command
@@ -106,19 +106,19 @@ pub fn fleet(cache: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Co
     command
 }
 
-/// Runs it to its end: the exit code, what it wrote, and its errors.
+/// Runs a command and returns the exit code, stdout and stderr.
 pub fn outcome(mut command: Command) -> (i32, String, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code().unwrap(), text(stdout), text(stderr))
 }
 
-/// Starts it.
+/// Starts a command.
 pub fn start(mut command: Command) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// The digests that have a result in a folder, each once or more.
+/// The digests of the results in a folder, with duplicates.
 pub fn results(out: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for part in std::fs::read_dir(out.join("results")).into_iter().flatten() {

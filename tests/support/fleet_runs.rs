@@ -1,4 +1,4 @@
-//! A fleet of real images: is each audited once, whatever becomes of the workers?
+//! Tests that a fleet audits each real image exactly once, even if workers fail.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ fn each_image_of_a_fleet_is_audited_once_though_workers_are_killed() {
     let (cache, work, out) = (dir.path().join("cache"), path("work.jsonl"), path("out"));
     lists_each_digest_once(dir.path(), &cache, &work, &images);
 
-    // Four workers, one of them slow and killed with its first result written.
+    // Four workers. A slow one is killed after its first result.
     let worker = |index: &str, more: &[&str]| {
         let arguments = [&["run", &work, "--out", &out, "--shards", "4"], more].concat();
         fleet(&cache, &arguments, &[("JOB_COMPLETION_INDEX", index)])
@@ -61,7 +61,7 @@ fn each_image_of_a_fleet_is_audited_once_though_workers_are_killed() {
     let digests: Vec<String> = images.digests.iter().cloned().collect();
     assert_eq!(results(Path::new(&out)), digests);
 
-    // What is known is not read: not by the same fleet, nor by another one with the same cache.
+    // Known layers are not read again, by the same fleet or by another with the same cache.
     let reads = images.layer_reads();
     assert!(
         (20..=32).contains(&reads),
@@ -87,7 +87,7 @@ fn each_image_of_a_fleet_is_audited_once_though_workers_are_killed() {
         ))
     );
 
-    // The base brings the headers, and who begins from it has them from there.
+    // The base contains the headers, and images built on it inherit the finding.
     let (code, numbers, _) = report("prometheus");
     assert_eq!(code, 1);
     names_the_base_of_a_finding(&numbers, &format!("{}/bases/base1:v1", images.registry.address));
@@ -96,7 +96,7 @@ fn each_image_of_a_fleet_is_audited_once_though_workers_are_killed() {
     failures_are_noted_and_tried_again(dir.path(), &cache, &work, images);
 }
 
-/// Seven images have the headers and no library, six of them from their base.
+/// Seven images have headers but no library; six of them inherit that from their base.
 fn names_the_base_of_a_finding(numbers: &str, base: &str) {
     for expected in [
         "cupti_audit_fleet_images{outcome=\"missing\"} 0".to_owned(),
@@ -112,7 +112,7 @@ fn names_the_base_of_a_finding(numbers: &str, base: &str) {
     );
 }
 
-/// Every digest once, in the same bytes wherever the names come from.
+/// Tests that a worklist has every digest once, with identical bytes for every source of names.
 fn lists_each_digest_once(dir: &Path, cache: &Path, work: &str, images: &FleetRegistry) {
     let host = images.registry.address;
     let all = format!("registry:{host}");
@@ -146,7 +146,7 @@ fn lists_each_digest_once(dir: &Path, cache: &Path, work: &str, images: &FleetRe
     }
 }
 
-/// Documents that were damaged, copied, written by another version or by somebody else.
+/// Tests documents that are damaged, copied, or written by another version or program.
 fn says_what_is_no_result(dir: &Path, cache: &Path, work: &str, out: &str) {
     let copy = dir.join("damaged");
     let arguments = ["-r", out, copy.to_str().unwrap()];
@@ -180,7 +180,7 @@ fn says_what_is_no_result(dir: &Path, cache: &Path, work: &str, out: &str) {
     );
 }
 
-/// Other settings on the same place, and a line that is none.
+/// Tests other settings with the same output folder, and a malformed worklist line.
 fn refuses_what_does_not_go_together(dir: &Path, cache: &Path, work: &str, out: &str) {
     let (code, _, error) = outcome(fleet(cache, &["run", work, "--out", out, "--phase", "training"], &[]));
     assert!(
@@ -213,7 +213,7 @@ fn refuses_what_does_not_go_together(dir: &Path, cache: &Path, work: &str, out: 
     );
 }
 
-/// Starts a registry that is gone once more, with what it has and where it was.
+/// Restarts a stopped registry with the same content and address.
 pub fn serve_again(dir: &Path, address: SocketAddr) -> Child {
     let registry = Command::new("docker-registry")
         .arg("serve")
@@ -225,7 +225,7 @@ pub fn serve_again(dir: &Path, address: SocketAddr) -> Child {
     registry.unwrap()
 }
 
-/// A registry that is gone in the middle of a fleet, and back again.
+/// Tests a registry that is down during a fleet and comes back.
 fn failures_are_noted_and_tried_again(dir: &Path, cache: &Path, work: &str, images: FleetRegistry) {
     let out = dir.join("third");
     let out_text = out.to_str().unwrap();
@@ -253,7 +253,7 @@ fn failures_are_noted_and_tried_again(dir: &Path, cache: &Path, work: &str, imag
     registry.wait().unwrap();
 }
 
-/// A server of S3 on this machine, of the package moto, with an empty bucket `audits`.
+/// A local S3 server (the Python package moto) with an empty bucket `audits`.
 struct BucketServer {
     process: Child,
     endpoint: String,
@@ -261,7 +261,7 @@ struct BucketServer {
 }
 
 impl BucketServer {
-    /// Starts it; nothing where the package is missing, which is said.
+    /// Starts the server. If the package is missing, prints that and returns `None`.
     fn start(dir: &Path) -> Option<Self> {
         let moto = support::parts().join("moto");
         let python = |arguments: &[&str]| {
@@ -298,7 +298,8 @@ impl BucketServer {
         Some(server)
     }
 
-    /// A server of rclone, which takes no notice of conditions; nothing where it is missing, which is said.
+    /// Starts an rclone server, which ignores conditional headers. If rclone is missing, prints that and returns
+    /// `None`.
     fn without_conditions(dir: &Path) -> Option<Self> {
         let program = support::part("rclone/rclone")?;
         let address = std::net::TcpListener::bind("127.0.0.1:0")

@@ -1,4 +1,4 @@
-//! A fleet of two hundred images on a real Slurm: slurmctld, slurmd and munge of this machine.
+//! Runs a fleet of two hundred images on a real Slurm: this machine's slurmctld, slurmd and munge.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::fleet_images::{FleetRegistry, fleet, outcome, results};
 use crate::registry_parts::{REGISTRY, SKOPEO};
 use crate::support;
 
-/// A cluster of one node that runs until it is dropped.
+/// A cluster with one node that stops when this is dropped.
 struct SlurmCluster {
     dir: PathBuf,
     daemons: Vec<Child>,
@@ -83,11 +83,11 @@ impl SlurmCluster {
     }
 
     fn ask(&self, name: &str, arguments: &[&str]) -> String {
-        // While the daemons start there is nobody to answer.
+        // The command fails while the daemons start, so its status is ignored.
         String::from_utf8(self.command(name, arguments).output().unwrap().stdout).unwrap()
     }
 
-    /// Sends an array of workers; the number of the job.
+    /// Submits an array of workers and returns the job number.
     fn submit(&self, array: &str, shards: Option<&str>, cache: &Path, arguments: &[&str]) -> String {
         let log = format!("{}/%A-%a.out", self.dir.display());
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/slurm/fleet.sh");
@@ -139,7 +139,7 @@ fn wait_for(what: &str, is_there: impl Fn() -> bool) {
     }
 }
 
-/// The seconds from the first result to the last: without the time that the scheduler takes to start workers.
+/// The seconds from the first result to the last, which excludes the scheduler's delay.
 fn time_of_results(out: &Path) -> f64 {
     let parts = fs::read_dir(out.join("results"))
         .unwrap()
@@ -151,7 +151,7 @@ fn time_of_results(out: &Path) -> f64 {
     last.duration_since(*first).unwrap().as_secs_f64()
 }
 
-/// The process of the program that is this task of an array.
+/// The process ID of the program in this array task.
 fn process_of(job: &str, task: &str) -> Option<String> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let is_it = |folder: &PathBuf| {
@@ -196,7 +196,7 @@ fn on_a_real_slurm_nothing_is_lost_and_nothing_done_twice() {
     let slow = ["--limit", "requests-per-second=20"];
     let job = cluster.submit("0-9", None, &cache, &[&[&*work, &out_text], &slow[..]].concat());
     wait_for("forty results", || results(&out).len() >= 40);
-    // One is taken away by the scheduler, one dies at once.
+    // The scheduler cancels one task, and another is killed.
     cluster.ask("scancel", &[&format!("{job}_3")]);
     let victim = process_of(&job, "7").expect("task 7 runs");
     text(Command::new("kill").args(["-KILL", &victim]));
@@ -227,7 +227,8 @@ fn on_a_real_slurm_nothing_is_lost_and_nothing_done_twice() {
     );
     let reads = images.layer_reads();
     assert!((200..=240).contains(&reads), "200 layers, read {reads} times");
-    // Everything again, with what is known: no layer is read, and more workers are faster until the processors are busy.
+    // Repeats the fleet with a filled cache: no layer is read, and more workers are faster until all processors are
+    // busy.
     for workers in [1, 2, 4, 8] {
         let again = path(&format!("again{workers}"));
         cluster.submit(&format!("0-{}", workers - 1), None, &cache, &[&work, &again]);

@@ -1,6 +1,6 @@
-//! Each fuzz target with its seeds and what comes of changing them, for a bounded time, in processes whose memory is
-//! bounded. `CUPTI_AUDIT_FUZZ_SECONDS` gives each target more time; the same time and seed give other numbers of
-//! executions on other machines, and never another outcome of one.
+//! Runs each fuzz target on its seeds and on mutations of them, with bounded time and memory.
+//! `CUPTI_AUDIT_FUZZ_SECONDS` increases the time per target. With the same time and seed, the number of executions
+//! depends on the machine, but the result of each execution does not.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -11,17 +11,17 @@ use std::{env, fs};
 use super::fuzz_targets::{FuzzTarget, TARGETS};
 use super::loader_random::Random;
 
-/// Names the target that a process shall run as the one that is bounded.
+/// The variable with the target that a memory-bounded child process runs.
 const BOUNDED: &str = "CUPTI_AUDIT_FUZZED";
-/// The KiB of address space of a process: what libc, two threads and their stacks take, and some hundred MiB.
+/// The address space limit of a child in KiB: libc, two threads with stacks, and some hundred MiB.
 const MEMORY: &str = "2000000";
-/// The bytes of an input that are changed at most; what is larger is cut.
+/// The maximum length of a mutated input in bytes; longer ones are truncated.
 const LONGEST: usize = 64 << 10;
 
-/// Numbers at which sizes and counts turn over.
+/// Boundary values for sizes and counts.
 const ODD: [u64; 8] = [0, 1, 7, 0x7f, 0xff, 0x7fff_ffff, u64::MAX >> 1, u64::MAX];
 
-/// One change of an input: bits, numbers, pieces taken out, doubled, or of another seed.
+/// Mutates an input once: flips bits, writes numbers, or removes, repeats or inserts pieces.
 fn change(random: &mut Random, bytes: &mut Vec<u8>, seeds: &[Vec<u8>]) {
     if bytes.is_empty() {
         bytes.push(0);
@@ -71,13 +71,13 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, seeds: &[Vec<u8>]) {
     bytes.truncate(LONGEST);
 }
 
-/// Runs a target until the time is over; gives the number of its executions.
+/// Runs a target until the time is over, and returns the number of executions.
 fn execute(target: &FuzzTarget, time: Duration) -> usize {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fuzz/kept")
         .join(target.name);
     let kept = fs::read_dir(kept).into_iter().flatten().flatten();
-    // What once went wrong is asked for ever.
+    // Inputs that once failed stay seeds forever.
     let mut seeds: Vec<Vec<u8>> = kept.map(|entry| fs::read(entry.path()).unwrap()).collect();
     seeds.extend((target.seeds)());
     let mut random = Random::new(env::var("CUPTI_AUDIT_FUZZ_SEED").map_or(1, |seed| seed.parse().unwrap()));
@@ -104,7 +104,7 @@ fn execute(target: &FuzzTarget, time: Duration) -> usize {
     count
 }
 
-/// Runs a target in a process of its own whose memory is bounded: an allocation past it aborts the process.
+/// Runs a target in a child process with bounded memory; an allocation beyond it aborts the process.
 fn execute_bounded(target: &FuzzTarget) -> usize {
     let ended = Command::new("sh")
         .args(["-c", "ulimit -v \"$0\" && exec \"$@\"", MEMORY])
@@ -129,7 +129,7 @@ fn each_target_takes_whatever_it_is_given() {
     let seconds = env::var("CUPTI_AUDIT_FUZZ_SECONDS").map_or(1.2, |seconds| seconds.parse().unwrap());
     if let Ok(name) = env::var(BOUNDED) {
         let target = TARGETS.iter().find(|target| target.name == name).unwrap();
-        // A whole image takes fifty times as long as anything else, and is asked beside all of these.
+        // A whole image takes fifty times as long as any other input, so this target runs in parallel with all others.
         let share = if name == "image" { 11.0 } else { 1.0 };
         let time = Duration::from_secs_f64(seconds * share);
         println!("\nexecuted {}", execute(target, time));

@@ -1,5 +1,7 @@
-//! What is fuzzed: functions over any bytes, which may give an error and must not panic, hang or hold more than they
-//! read. `cargo test --test bad_input fuzz` calls them with mutated seeds, and `make fuzz` with what libFuzzer finds.
+//! The fuzz targets: functions on arbitrary bytes. They may return an error, but must not panic, hang, or hold more
+//! memory than they read.
+//!
+//! `cargo test --test bad_input fuzz` runs them on mutated seeds, `make fuzz` on the inputs of libFuzzer.
 
 use std::sync::OnceLock;
 
@@ -31,7 +33,7 @@ use testkit::layer::{Compression, Layer, sha256};
 
 use super::plain_image::image_of;
 
-/// A target's name, what it is asked with at first, and what it does with any bytes.
+/// A target's name, its seeds, and the function under test.
 pub struct FuzzTarget {
     pub name: &'static str,
     pub seeds: fn() -> Vec<Vec<u8>>,
@@ -59,7 +61,7 @@ const fn target(name: &'static str, seeds: fn() -> Vec<Vec<u8>>, run: fn(&[u8]))
     FuzzTarget { name, seeds, run }
 }
 
-/// How everything is read here: an audit's way, in bounds that an input of some kilobytes reaches.
+/// The options of an audit, with limits that an input of a few kilobytes can reach.
 fn options() -> &'static IndexOptions {
     static OPTIONS: OnceLock<IndexOptions> = OnceLock::new();
     OPTIONS.get_or_init(|| {
@@ -105,7 +107,7 @@ fn read_reference(bytes: &[u8]) {
             Ok(&reference),
             "{written}"
         );
-        // What becomes an address of HTTP leads nowhere else.
+        // The parts of a reference must not change the rest of an HTTP address.
         let parts = [reference.registry(), reference.repository()];
         let is_odd = |c: char| c.is_control() || c.is_whitespace() || "?#%@\\".contains(c);
         assert!(
@@ -130,7 +132,7 @@ fn seeds_of_manifests() -> Vec<Vec<u8>> {
     )
 }
 
-/// A manifest, an index or a config, as the only document of a layout.
+/// A manifest, an index or a config as the only document of a layout.
 fn read_manifest(bytes: &[u8]) {
     drop(read_image_config("fuzzed", bytes));
     let descriptor = format!(
@@ -206,7 +208,7 @@ fn read_layer(bytes: &[u8]) {
     let Ok(layer) = index(bytes) else { return };
     let mut kept = Vec::new();
     write_index(&layer, &mut kept).expect("a vector takes all");
-    // By its uncompressed bytes alone: one index stands for all blobs of a tar.
+    // An index depends only on the uncompressed bytes, because it is shared by all compressed forms of a tar.
     let back = read_index(&mut kept.as_slice()).map(|back| back.entries);
     assert_eq!(back.ok().as_ref(), Some(&layer.entries));
     let (rootfs, _) = rootfs::merge_layers([&layer, &layer]);
@@ -234,7 +236,7 @@ fn read_object(bytes: &[u8]) {
     let path = RootPath::new(b"usr/lib/libcupti.so.12");
     let read = read_file_facts(&path, (0o755, None), &mut { bytes }, options());
     let (facts, _) = read.expect("bytes in memory are read");
-    // A process that maps it: what the loader checks, and what it makes of the tables.
+    // A process maps the file: exercises the loader's checks and the tables.
     let layer = Layer::new()
         .file("usr/lib/libcupti.so.12", bytes)
         .executable("bin/a", Elf::executable().needed("libcupti.so.12").build());
@@ -242,7 +244,7 @@ fn read_object(bytes: &[u8]) {
     drop(facts);
 }
 
-/// A root with a loader, programs and libraries, which the fuzzed files join.
+/// A root with a loader, programs and libraries, to which the fuzzed files are added.
 fn base() -> &'static LayerIndex {
     static BASE: OnceLock<LayerIndex> = OnceLock::new();
     BASE.get_or_init(|| index(&base_layer().tar()).expect("it is a good layer"))
@@ -270,7 +272,7 @@ fn with_base(layer: &Layer) -> Option<(Rootfs, Option<DynamicLoader>)> {
     Some((rootfs, loader))
 }
 
-/// What the loader makes of the start of `/bin/a`, and of an object that it opens.
+/// Simulates the start of `/bin/a`, and of an object that it opens.
 fn start(layer: &Layer) {
     let Some((rootfs, Some(linker))) = with_base(layer) else {
         return;
@@ -344,7 +346,7 @@ fn seeds_of_packages() -> Vec<Vec<u8>> {
     ])
 }
 
-/// What is installed and required, as packages of Python say it.
+/// Parses installed packages and requirements from Python metadata.
 fn read_package(bytes: &[u8]) {
     let list = RootPath::from("opt/site-packages/torch-1.dist-info/RECORD");
     assert!(listed_files(&list, bytes).len() <= bytes.len());
@@ -415,7 +417,7 @@ fn seeds_of_texts() -> Vec<Vec<u8>> {
     ])
 }
 
-/// What a shell of POSIX makes of one word (2.2): only single quotes, and backslashes outside of them, are used here.
+/// The word that a POSIX shell reads (2.2). Supports only single quotes, and backslashes outside of them.
 fn shell_word(quoted: &str) -> String {
     let (mut word, mut inside, mut escaped) = (String::new(), false, false);
     for c in quoted.chars() {
@@ -465,13 +467,14 @@ fn quote_text(bytes: &[u8]) {
     assert!(plain.is_none_or(|name| shell_word(&name).as_bytes() == bytes));
 }
 
-/// Facts, verdict and reports of an image of these layers above [`base`], whose command and environment are these.
+/// Gathers facts, a verdict and reports of an image with these layers above [`base`], this command and this
+/// environment.
 fn judge(layers: &[&Layer], command: &[String], environment: &str) {
     static KNOWLEDGE: OnceLock<Knowledge> = OnceLock::new();
     let knowledge = KNOWLEDGE.get_or_init(Knowledge::built_in);
     let mut indexed = vec![Ok(base().clone())];
     for layer in layers {
-        // One that no engine could unpack is an error, and no image.
+        // A layer that no engine can unpack is an error.
         let Ok(layer) = index(&layer.tar()) else { return };
         indexed.push(Ok(layer));
     }
@@ -491,7 +494,7 @@ fn judge(layers: &[&Layer], command: &[String], environment: &str) {
     let audit = judge_image(facts, knowledge, &["training".to_owned()], &[]);
     let reports = fuzz_entries::reports(&audit, &knowledge.rules);
     for (number, report) in reports.iter().enumerate() {
-        // The styles of the text are taken out where it is written to no terminal.
+        // Styles are removed if the output is not a terminal, so the text report may contain them here.
         let is_control = |c: char| c.is_control() && c != '\n' && (number, c) != (0, '\u{1b}');
         assert!(
             !report.contains(is_control) && !report.contains("\n::error:"),
@@ -501,7 +504,7 @@ fn judge(layers: &[&Layer], command: &[String], environment: &str) {
     assert!(serde_json::from_str::<serde_json::Value>(&reports[1]).is_ok());
 }
 
-/// Choices, one byte each; where they end, the first of each.
+/// Decodes choices, one per byte. After the end, every choice is the first option.
 struct Choices<'a>(std::slice::Iter<'a, u8>);
 
 impl Choices<'_> {
@@ -513,7 +516,7 @@ impl Choices<'_> {
         from[self.below(from.len())]
     }
 
-    /// Up to three of them, with this between.
+    /// Joins up to three of the texts with a separator.
     fn several(&mut self, from: &[&str], between: &str) -> String {
         let picked: Vec<&str> = (0..self.below(4)).map(|_| self.pick(from)).collect();
         picked.join(between)
@@ -583,7 +586,7 @@ const LINES: [&str; 16] = [
     ". /etc/entry.sh",
 ];
 
-/// A layer of up to sixteen entries, each as the bytes choose.
+/// A layer with up to sixteen entries, chosen by the bytes.
 fn chosen_layer(choices: &mut Choices<'_>) -> Layer {
     let mut layer = Layer::new();
     for _ in 0..choices.below(17) {
@@ -622,7 +625,7 @@ fn chosen_object(choices: &mut Choices<'_>, is_program: bool) -> Vec<u8> {
         _ => object.import_at("cuptiGetVersion", "libcupti.so.12", "libcupti.so.12"),
     };
     let mut bytes = object.build();
-    // Some are damaged.
+    // Damages some objects.
     if choices.below(4) == 3 {
         let at = (choices.below(256) * 256 + choices.below(256)) % bytes.len();
         bytes[at] ^= 1 << choices.below(8);
@@ -632,7 +635,7 @@ fn chosen_object(choices: &mut Choices<'_>, is_program: bool) -> Vec<u8> {
 }
 
 fn seeds_of_images() -> Vec<Vec<u8>> {
-    // Any bytes are choices.
+    // Arbitrary bytes are valid choices.
     (0..8_u8)
         .map(|seed| {
             (0..200_u8)
@@ -642,7 +645,7 @@ fn seeds_of_images() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// An image that the bytes choose: layers with links, objects, scripts and settings, a command and an environment.
+/// Builds an image from the bytes: layers with links, objects, scripts and settings, a command and an environment.
 fn judge_any_image(bytes: &[u8]) {
     let mut choices = Choices(bytes.iter());
     let layers: Vec<Layer> = (0..=choices.below(3)).map(|_| chosen_layer(&mut choices)).collect();

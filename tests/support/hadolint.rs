@@ -1,10 +1,10 @@
-//! The real hadolint, and what it does not look for: every step has its reason, `LD_LIBRARY_PATH` has no empty element, and
-//! nothing is removed in the last stage that a lower layer holds.
+//! Runs the real hadolint, with additional rules. Every step has a comment with its reason, `LD_LIBRARY_PATH` has no
+//! empty element, and the last stage does not remove files of lower layers.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// What is wrong with a Dockerfile, a line each.
+/// The problems of a Dockerfile, one per line.
 pub fn lint(text: &str) -> Vec<String> {
     let mut wrong = own_rules(text);
     let program = testkit::parts::parts().join("hadolint/hadolint");
@@ -27,7 +27,7 @@ pub fn lint(text: &str) -> Vec<String> {
 fn own_rules(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let last_stage = text.lines().filter(|line| line.starts_with("FROM ")).count();
-    // A reason stands above a step, or above those that it follows without a gap.
+    // A reason applies to all steps below it up to the next empty line.
     let (mut has_reason, mut goes_on, mut stage) = (false, false, 0);
     for line in text.lines() {
         let word = line.split(' ').next().unwrap_or_default();

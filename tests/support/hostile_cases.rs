@@ -1,4 +1,4 @@
-//! The rows of `testdata/hostile-rows.tsv` that the real program alone can answer, and whether every row has its tests.
+//! Tests the rows of `testdata/hostile-rows.tsv` that need the real program, and that every row has its tests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use testkit::oci::{Image, Layout};
 use super::hostile_images::{MeasuredRun, measure};
 use super::{check, fixture, json_report, rewritten};
 
-/// Writes an image of these layers as a layout below `folder`.
+/// Writes an image with these layers as a layout in `folder`.
 fn write_layers(folder: &Path, layers: &[(Layer, Compression)]) -> String {
     let image = Image::new("linux/amd64").config("Cmd", json!(["/bin/true"]));
     let image = layers.iter().fold(image, |image, (layer, compression)| {
@@ -30,7 +30,7 @@ fn run(arguments: &[&str]) -> MeasuredRun {
     measure(env!("CARGO_BIN_EXE_cupti-audit"), arguments)
 }
 
-/// The files below a folder, from the folder on.
+/// The files in a folder, as relative paths.
 fn files_below(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut pending = vec![folder.to_owned()];
@@ -52,7 +52,8 @@ fn t_15_t_18_s_15_e_26_nothing_of_an_image_is_written_or_run() {
     let [layout, work] = ["layout", "a/b/here"].map(|name| folder.path().join(name));
     fs::create_dir_all(&work).unwrap();
     let outside = folder.path().join("a/evil");
-    // Each would lie outside of the working directory, had somebody unpacked it there; and the loader would tell.
+    // Each entry would be outside of the working directory if unpacked there; the loader script would leave a trace if
+    // executed.
     let script = format!("#!/bin/sh\necho > {}\n", outside.display());
     let layer = Layer::new()
         .file("../../evil", "x")
@@ -126,7 +127,7 @@ fn s_09_s_13_layers_of_one_diff_id_and_dockers_zstd_are_read() {
             layer["mediaType"] = "application/vnd.docker.image.rootfs.diff.tar.zstd".into();
         }
     });
-    // What a layer is compressed with is told by its bytes, whatever its media type says.
+    // The layer's bytes determine its compression, not its media type.
     let devel = format!("oci:{}", fixture("devel").display());
     assert_eq!(json_report(&docker).1["cupti"], json_report(&devel).1["cupti"]);
 }
@@ -258,7 +259,7 @@ fn x_07_directories_deeper_than_anybody_makes_them_are_bounded() {
     assert!(few.peak_mib.max(many.peak_mib) <= 300);
 }
 
-/// A root with a loader, a program and libcupti; the layers to come go above it.
+/// A root with a loader, a program and libcupti, on which tests add layers.
 fn whole_root() -> Layer {
     let version = "GNU C Library (GNU libc) stable release version 2.36.";
     let folders = "/lib/x86_64-linux-gnu/\0/usr/lib/x86_64-linux-gnu/\0/lib/\0/usr/lib/";
@@ -271,7 +272,7 @@ fn whole_root() -> Layer {
         .executable("bin/true", Elf::executable().needed("libcupti.so.12").build())
 }
 
-/// The verdict's line and the exit code of [`whole_root`] with a layer above.
+/// The verdict line, the exit code and the errors for [`whole_root`] with a layer above it.
 fn verdict_above(layer: Layer) -> (String, Option<i32>, String) {
     let folder = TempDir::new().unwrap();
     let layers = [(whole_root(), Compression::Gzip), (layer, Compression::Gzip)];
@@ -280,7 +281,7 @@ fn verdict_above(layer: Layer) -> (String, Option<i32>, String) {
     (line, ended.code, ended.stdout)
 }
 
-/// A layer of one entry of this type.
+/// A layer with one entry of this type.
 fn typed(flag: u8) -> Layer {
     Layer::new().entry(Entry {
         name: b"opt/x".to_vec(),
@@ -293,7 +294,7 @@ fn typed(flag: u8) -> Layer {
 fn y_01_a_layer_that_no_engine_unpacks_leaves_the_verdict_open() {
     let (line, code, _) = verdict_above(Layer::new().file("usr/lib/x", "a good one"));
     assert_eq!((&*line, code), ("✓ CUPTI loads", Some(0)));
-    // Docker 20.10, containers/storage 1.43 and umoci 0.4.7 end each of them with an error.
+    // Docker 20.10, containers/storage 1.43 and umoci 0.4.7 reject each of these.
     let refused = [
         ("hard link", Layer::new().hardlink("a", "nowhere")),
         ("the whiteout has no valid name", Layer::new().file("usr/.wh.", "")),
@@ -358,7 +359,7 @@ fn y_06_a_hole_of_terabytes_in_a_folder_is_not_read() {
     let folder = TempDir::new().unwrap();
     fs::create_dir_all(folder.path().join("usr/lib")).unwrap();
     fs::create_dir_all(folder.path().join("var/log")).unwrap();
-    // What `useradd` of a high number makes of this file is honest, and nobody asks for its content.
+    // `useradd` with a high UID makes a legitimate sparse lastlog, whose content is irrelevant for the audit.
     for name in ["usr/lib/libcupti.so.12", "var/log/lastlog"] {
         let file = fs::File::create(folder.path().join(name)).unwrap();
         file.set_len(1 << 42).unwrap();
@@ -415,7 +416,7 @@ fn y_09_scripts_that_double_their_arguments_or_nest_loops_end_soon() {
     }
 }
 
-/// Every `fn` that is a test of the repository, by its name.
+/// The names of all test functions in the repository.
 fn tests_there_are() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = ["src", "crates", "tests"].map(|folder| root.join(folder));
@@ -444,7 +445,7 @@ fn every_row_of_hostile_inputs_has_tests_that_there_are() {
         let missing: Vec<&str> = tests.split(' ').filter(|test| !there.contains(*test)).collect();
         assert!(!what.is_empty() && missing.is_empty(), "{id}: {missing:?}");
     }
-    // So many inputs each part of the catalogue has.
+    // The number of inputs in each part of the catalogue.
     let parts = [
         ("T", 21),
         ("L", 20),

@@ -1,4 +1,4 @@
-//! Images of a few kilobytes that ask for a lot of work, and what the program takes for one.
+//! Images of a few kilobytes that require much work, and the resources that the program uses for one.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,14 @@ use testkit::layer::Compression;
 use testkit::oci::Layout;
 use testkit::spec::{ElfSpec, EntrySpec, Fixture, LayerSpec, Sources};
 
-/// What lies in an image beside Debian and its libcupti, by absolute path.
+/// The image's entries beyond Debian and its libcupti, by absolute path.
 pub type Entries = IndexMap<String, EntrySpec>;
 
-/// What one run took and said.
+/// The resources and the output of a run.
 pub struct MeasuredRun {
-    /// The exit code; `None` where a signal ended it.
+    /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// The time of processors that it took, whoever else uses them.
+    /// The CPU time, which is independent of other processes.
     pub took: Duration,
     pub peak_mib: u64,
     #[allow(dead_code, reason = "not every test reads it")]
@@ -26,7 +26,7 @@ pub struct MeasuredRun {
     pub stderr: String,
 }
 
-/// A library that needs these, with a change.
+/// A library with these dependencies and a modification.
 pub fn library(needed: &[String], change: impl Fn(&mut ElfSpec)) -> EntrySpec {
     let mut spec = ElfSpec {
         needed: needed.to_vec(),
@@ -36,13 +36,13 @@ pub fn library(needed: &[String], change: impl Fn(&mut ElfSpec)) -> EntrySpec {
     EntrySpec::Elf(Box::new(spec))
 }
 
-/// Writes Debian with libcupti, this environment and these files as a layout into `folder`.
+/// Writes a layout into `folder`: Debian with libcupti, this environment and these files.
 pub fn write_image(folder: &Path, env: &[(&str, String)], entries: Entries) -> String {
     let env = env.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
     write_changed_image(folder, entries, |fixture| fixture.env.extend(env))
 }
 
-/// The same, of an image that starts this command.
+/// Same, for an image with this command.
 #[allow(dead_code, reason = "not every test starts one")]
 pub fn write_started_image(folder: &Path, command: Value, entries: Entries) -> String {
     let start = ("Entrypoint".to_owned(), command);
@@ -64,7 +64,7 @@ fn write_changed_image(folder: &Path, entries: Entries, change: impl FnOnce(&mut
     format!("oci:{}", folder.display())
 }
 
-/// Runs the program, and looks at the most memory that it ever held until it ends.
+/// Runs the program and samples its peak memory until it ends.
 pub fn measure(program: &str, arguments: &[&str]) -> MeasuredRun {
     let folder = tempfile::TempDir::new().unwrap();
     let [stdout, stderr] = ["stdout", "stderr"].map(|name| folder.path().join(name));
@@ -81,7 +81,7 @@ pub fn measure(program: &str, arguments: &[&str]) -> MeasuredRun {
     let of_process = |file: &str| fs::read_to_string(format!("/proc/{child_id}/{file}")).unwrap_or_default();
     let (mut peak, mut ticks) = (0, 0);
     let code = loop {
-        // `VmHWM` never falls (`proc_pid_status(5)`), so that only what the last milliseconds add is missed.
+        // `VmHWM` never decreases (`proc_pid_status(5)`), so at most the growth of the last milliseconds is missed.
         let text = of_process("status");
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         peak = line
@@ -102,7 +102,7 @@ pub fn measure(program: &str, arguments: &[&str]) -> MeasuredRun {
     }
 }
 
-/// The hundredths of a second that a process ran, in the kernel and outside (`proc_pid_stat(5)`, fields 14 and 15).
+/// The user and system CPU time of a process in hundredths of a second (`proc_pid_stat(5)`, fields 14 and 15).
 fn processor_ticks(stat: &str) -> Option<u64> {
     let (_, behind) = stat.rsplit_once(')')?;
     let mut fields = behind.split_whitespace().skip(11);

@@ -1,4 +1,4 @@
-//! Image archives made in memory, member by member, good and bad.
+//! Builds valid and invalid image archives in memory, member by member.
 
 use image_linkage::digest::to_hex;
 use sha2::{Digest as _, Sha256};
@@ -74,7 +74,7 @@ impl Archive {
     }
 }
 
-/// A layer with one file per name, which is its content too; whiteouts are empty, as engines insist.
+/// A layer with one file per name; the content is the name. Whiteouts are empty, because engines require that.
 pub fn layer(names: &[&str]) -> Vec<u8> {
     let content = |name: &str| {
         if name.contains(".wh.") {
@@ -119,7 +119,7 @@ pub fn entry(config: &str, tags: &[&str], layers: &[&str]) -> String {
     )
 }
 
-/// An archive as Docker before 25 wrote it: `layers` uncompressed, the manifest last.
+/// An archive in the format of Docker before 25: `layers` uncompressed, the manifest last.
 pub fn classic(tags: &[&str], layers: &[&[u8]]) -> Archive {
     let config = config("amd64", layers);
     let config_name = format!("{}.json", sha256(&config));
@@ -142,11 +142,11 @@ pub struct Oci {
     pub manifest_bytes: usize,
     /// The config's digest in hexadecimal.
     pub config: String,
-    /// The blobs' names, as `manifest.json` gives them.
+    /// The blobs' names as in `manifest.json`.
     pub layers: Vec<String>,
 }
 
-/// The blobs of an image for `architecture`: pairs of stored and uncompressed layers.
+/// The blobs of an image for `architecture`, from pairs of stored and uncompressed layers.
 pub fn blobs(architecture: &str, layers: &[(&[u8], &[u8])]) -> Oci {
     let plain: Vec<&[u8]> = layers.iter().map(|(_, plain)| *plain).collect();
     let config = config(architecture, &plain);
@@ -181,7 +181,7 @@ pub fn blobs(architecture: &str, layers: &[(&[u8], &[u8])]) -> Oci {
 }
 
 impl Oci {
-    /// The descriptor of the manifest, with more JSON members `more` (each begins with a comma).
+    /// The manifest's descriptor, with additional JSON members `more`, each with a leading comma.
     pub fn descriptor(&self, more: &str) -> String {
         format!(
             r#"{{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:{}","size":{}{more}}}"#,
@@ -195,12 +195,12 @@ pub fn index(descriptors: &[String]) -> String {
     format!(r#"{{"schemaVersion":2,"manifests":[{}]}}"#, descriptors.join(","))
 }
 
-/// The annotation that names an image, for [`Oci::descriptor`].
+/// The annotation with an image's name, for [`Oci::descriptor`].
 pub fn named(name: &str) -> String {
     format!(r#","annotations":{{"org.opencontainers.image.ref.name":"{name}"}}"#)
 }
 
-/// What makes an archive an OCI layout.
+/// Adds the files that make an archive an OCI layout.
 pub fn layout(archive: Archive, index: &str) -> Archive {
     archive
         .file("oci-layout", r#"{"imageLayoutVersion":"1.0.0"}"#)

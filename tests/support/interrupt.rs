@@ -1,23 +1,23 @@
-//! Signals at moments that lie evenly over a run.
+//! Sends signals at moments spread evenly over a run.
 
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// What ends a run: asked to, at the terminal, at once, and with its terminal.
+/// The signals: a polite request, Ctrl-C, an immediate end, and a closed terminal.
 pub const SIGNALS: [&str; 4] = ["TERM", "INT", "KILL", "HUP"];
 
-/// How often runs are interrupted: `CUPTI_AUDIT_INTERRUPTS`, or so many times.
+/// The number of interrupted runs: `CUPTI_AUDIT_INTERRUPTS`, or `few`.
 pub fn count(few: u64) -> u64 {
     let asked = std::env::var("CUPTI_AUDIT_INTERRUPTS").ok();
     asked.map_or(few, |asked| asked.parse().unwrap())
 }
 
-/// The moment of the interrupt of this number in a run that takes `longest`, each in another part of it.
+/// The moment for this interrupt in a run that takes `longest`. Each number falls into another part of the run.
 pub fn moment(number: u64, longest: Duration) -> Duration {
     longest * u32::try_from(number * 37 % 100).unwrap() / 100
 }
 
-/// Sends a signal at a moment, whether somebody is left to get it or not.
+/// Sends a signal at a moment, even if the process has already ended.
 pub fn send(signal: &str, at: Duration, child: &Child) {
     std::thread::sleep(at);
     let id = child.id().to_string();

@@ -1,4 +1,4 @@
-//! Puts the same questions to the audit and to the real loader, and says where they differ.
+//! Asks the audit and the real loader the same questions, and lists their differences.
 
 use std::process::Command;
 
@@ -10,33 +10,33 @@ use image_linkage::loader::{LoadResolution, RequestOutcome};
 
 use crate::chroot::{Answer, Root, answer, is_of_every_process};
 
-/// The signal of a process that reads behind the end of a mapped file.
+/// The signal for reads beyond the end of a mapped file.
 const SIGBUS: i32 = 7;
 
-/// The names that are asked for in every image, whatever it holds.
+/// The names that are tested in every image.
 const NAMES: [&str; 4] = ["libcupti.so", "libcupti.so.12", "libcupti.so.11.8", "libnvperf_host.so"];
 
-/// The questions of one image that were put, and the answers that differ.
+/// The questions about one image, and the answers that differ.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// How many questions were put.
+    /// The number of questions.
     pub questions: usize,
-    /// Each difference in words.
+    /// The differences in words.
     pub differences: Vec<String>,
 }
 
-/// The real loader in one root file system, with the environment of the image.
+/// The real loader in a root file system, with the image's environment.
 pub struct Judge<'a> {
     /// The root file system.
     pub root: &'a Root,
-    /// The environment, and the working directory.
+    /// The environment.
     pub env: &'a [(&'a str, &'a str)],
     /// The working directory.
     pub working_dir: &'a str,
 }
 
 impl Judge<'_> {
-    /// Compares everything that the facts say of one world.
+    /// Compares all facts of one world.
     pub fn compare(&self, facts: &ImageFacts, world: World, verdict: &mut Verdict) {
         let context = facts.contexts.get(world);
         let mut ask = |what: String, ours: Answer, real: Answer| {
@@ -78,7 +78,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What dlopen of `name` gives, or of what `function` of `name` opens.
+    /// The result of dlopen of `name`, or of the object that `function` in `name` opens.
     pub fn open(&self, program: &str, name: &str, function: Option<&str>) -> Answer {
         let mut command = self.process(&[program, "lazy", name]);
         answer(&command.args(function).output().unwrap())
@@ -107,7 +107,7 @@ impl Judge<'_> {
         String::from_utf8_lossy(&output.stdout).trim_end() == copy.real_path.to_string()
     }
 
-    /// What the consumer gets of CUPTI: the path of it, or the words.
+    /// The CUPTI that the consumer gets: its path, or the loader's message.
     fn consumer(&self, consumer: &CuptiConsumer) -> Answer {
         let function = match consumer.asks {
             RequestKind::Needed => None,
@@ -115,7 +115,7 @@ impl Judge<'_> {
         };
         match self.open(&program(consumer), &consumer.object.to_string(), function) {
             Answer::Opened { objects, .. } => {
-                // The consumer may have been mapped with several; it gets the one that was mapped for its name.
+                // Several copies may be mapped; the consumer uses the first, which was mapped for its name.
                 let path = objects
                     .into_iter()
                     .find(|path| path.contains("/libcupti"))
@@ -129,7 +129,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether the consumer can be opened with every symbol bound, else the symbol that is missing.
+    /// Whether dlopen with all symbols bound works, or the missing symbol.
     fn symbols(&self, consumer: &CuptiConsumer) -> Answer {
         let object = consumer.object.to_string();
         let output = self.process(&[&program(consumer), "now", &object]).output().unwrap();
@@ -147,7 +147,7 @@ impl Judge<'_> {
     }
 }
 
-/// The program that loads the consumer: the image's own where it is a probe, which lies below `/opt`.
+/// The program that loads the consumer: the image's own if it is a probe in `/opt`.
 fn program(consumer: &CuptiConsumer) -> String {
     let own = consumer.program.as_ref().map(ToString::to_string);
     own.filter(|path| path.starts_with("/opt/"))
@@ -163,7 +163,7 @@ fn names(facts: &ImageFacts) -> Vec<ByteString> {
     names
 }
 
-/// What the audit says, in the form of the real loader's answer.
+/// The audit's result in the form of the real loader's answer.
 pub fn ours(resolution: &LoadResolution) -> Answer {
     match (
         resolution.loads(),
@@ -179,7 +179,7 @@ pub fn ours(resolution: &LoadResolution) -> Answer {
     }
 }
 
-/// The paths of the objects, without those that every process has.
+/// The paths of the objects, without those in every process.
 pub fn objects(resolution: &LoadResolution) -> Vec<String> {
     let paths = resolution.objects.iter().map(|object| text(&object.path));
     paths.filter(|path| !is_of_every_process(path)).collect()
@@ -203,7 +203,7 @@ fn symbols(consumer: &CuptiConsumer, world: World) -> Answer {
 }
 
 fn failed(words: &str) -> Answer {
-    // In these layouts, all that cannot be determined is a file that was cut.
+    // In these layouts, only truncated files cannot be determined.
     if words.contains("SIGBUS") || words.ends_with("cannot be determined") {
         Answer::Died(SIGBUS)
     } else {

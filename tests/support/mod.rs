@@ -1,10 +1,10 @@
-//! What the tests with real parts share: where the parts lie, and what to say when one is missing.
+//! Shared by the tests with real parts: the paths of the parts, and messages about missing ones.
 
 use std::process::{Command, Output, Stdio};
 
 pub use testkit::parts::*;
 
-/// The program, to be run in the root of the repository with no environment and no input.
+/// A command for the program in the repository's root, with no environment and no input.
 pub fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
     command

@@ -1,8 +1,8 @@
-//! A name server of a few lines, for A records alone (RFC 1035, section 4).
+//! A minimal DNS server that only has A records (RFC 1035, section 4).
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
-/// Answers every question for an A record with what `address` gives for the name; for other records there is nothing.
+/// Answers each question for an A record with `address(name)`. Other record types get an empty answer.
 pub fn serve_names(at: SocketAddr, mut address: impl FnMut(&str) -> Ipv4Addr + Send + 'static) {
     let socket = UdpSocket::bind(at).expect("a name server's port is free");
     std::thread::spawn(move || {
@@ -19,11 +19,11 @@ pub fn serve_names(at: SocketAddr, mut address: impl FnMut(&str) -> Ipv4Addr + S
             }
             let is_address = question[end + 1..end + 3] == [0, 1];
             let mut answer = packet[..2].to_vec();
-            // An answer without error to one question, with one record or none.
+            // A response without an error to one question, with one record or none.
             answer.extend([0x81, 0x80, 0, 1, 0, u8::from(is_address), 0, 0, 0, 0]);
             answer.extend(&question[..end + 5]);
             if is_address {
-                // The name is that of the question, the record IN A, its time to live 0, its length 4.
+                // A pointer to the question's name, type A, class IN, TTL 0, length 4.
                 answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4]);
                 answer.extend(address(&labels.join(".")).octets());
             }

@@ -1,8 +1,8 @@
-//! An image of amd64 of which only the config and the number of layers matter.
+//! An amd64 image for tests that only need a config and a number of layers.
 
 use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
 
-/// An image with this config and so many layers, none of which has a digest.
+/// An image with this config and this number of layers, without digests.
 pub fn image_of(reference: &str, layers: usize, config: ImageConfig) -> Image {
     let descriptor = LayerDescriptor {
         digest: None,

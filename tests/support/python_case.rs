@@ -1,4 +1,4 @@
-//! A random image with Pythons: interpreters, environments, settings, and packages in folders that some of them see.
+//! A random image with Pythons: interpreters, environments, settings, and package folders that some interpreters use.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use testkit::layer::Layer;
 use crate::loader_random::Random;
 use crate::python_stubs::Stubs;
 
-/// The folders that packages lie in. What each interpreter sees of them is what is asked.
+/// The package folders. The test determines which of them each interpreter uses.
 const FOLDERS: [&str; 13] = [
     "usr/lib/python3/dist-packages",
     "usr/local/lib/python3.11/dist-packages",
@@ -25,7 +25,7 @@ const FOLDERS: [&str; 13] = [
 ];
 /// The folders with `.pth` files.
 const WITH_PATH_FILES: [usize; 7] = [0, 1, 4, 5, 7, 9, 10];
-/// The options of Python that turn folders off, and how often each is given.
+/// The Python options that disable folders, with their weights.
 const OPTIONS: [(usize, &[&str]); 6] = [
     (12, &[]),
     (1, &["-I"]),
@@ -40,42 +40,42 @@ const LIBRARIES: &str = "cublas/libcublasLt cublas/libcublas cudnn/libcudnn cuda
     cuda_nvrtc/libnvrtc-builtins cuda_runtime/libcudart cuda_cupti/libcupti cufft/libcufft nvjitlink/libnvJitLink \
     cusparse/libcusparse cusparselt/libcusparseLt cusolver/libcusolver nccl/libnccl";
 
-/// An image and what it is asked.
+/// An image and the objects to test in it.
 pub struct PythonCase {
     /// Its files, above a Debian.
     pub layer: Layer,
-    /// The environment that its config sets.
+    /// The environment of its config.
     pub env: Vec<(String, String)>,
-    /// The one that an engine adds, for it knows the user's home.
+    /// The user's home, which an engine puts into the environment.
     pub home: String,
     /// `USER` of the image.
     pub user: &'static str,
     /// The working directory.
     pub working_dir: &'static str,
-    /// The options that every Python is started with.
+    /// The options for every Python.
     pub options: Vec<&'static str>,
-    /// The interpreters, the one that `PATH` leads to first.
+    /// The interpreters; the first one is found through `PATH`.
     pub interpreters: Vec<&'static str>,
-    /// The objects that ask for CUPTI.
+    /// The objects that request CUPTI.
     pub asked: Vec<Asked>,
     venv_of_conda: bool,
 }
 
 /// Debian's standard library.
 pub struct StandardLibrary {
-    /// The names in its folder.
+    /// The names of its modules.
     pub modules: Vec<String>,
-    /// Its `site.py` without what Debian changes in it.
+    /// Its `site.py` without Debian's changes.
     pub plain_site: String,
 }
 
-/// An object and how a Python comes to load it.
+/// An object and the way in which a Python loads it.
 pub struct Asked {
-    /// Its path without links.
+    /// Its resolved path.
     pub object: String,
-    /// The file of the module that is imported last, without links.
+    /// The resolved file of the module that is imported last.
     pub module: String,
-    /// What is imported, in order.
+    /// The imports, in order.
     pub imports: String,
 }
 
@@ -118,12 +118,12 @@ impl PythonCase {
         self.env.push((key.to_owned(), value.into()));
     }
 
-    /// Whether the program behind an interpreter is that of the prefix with a plain `site.py`.
+    /// Whether the interpreter's program is that of the prefix with the plain `site.py`.
     pub fn is_of_conda(&self, interpreter: &str) -> bool {
         interpreter.starts_with("/opt/conda") || (interpreter.starts_with("/opt/venv") && self.venv_of_conda)
     }
 
-    /// A package's metadata, as pip leaves it.
+    /// A package's metadata, as installed by pip.
     fn distribution(&mut self, folder: &str, name: &str, version: &str) {
         let text = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
         self.add(|layer| layer.file(format!("{folder}/{name}-{version}.dist-info/METADATA"), text));
@@ -134,7 +134,7 @@ fn interpreters(case: &mut PythonCase, random: &mut Random, stubs: &Stubs, libra
     let mut path = "/usr/local/bin:/usr/bin:/bin".to_owned();
     let mut found = vec!["/usr/bin/python3"];
     if random.chance(35) {
-        // As conda's: a prefix of its own, a plain site.py, and a program that searches beside itself.
+        // Like conda: a separate prefix, a plain site.py, and a program that also searches its own folder.
         let with_cupti = random.chance(30);
         case.add(|layer| {
             let layer = layer
@@ -166,14 +166,14 @@ fn interpreters(case: &mut PythonCase, random: &mut Random, stubs: &Stubs, libra
         path = format!("{}:{path}", found[0].trim_end_matches("/python3"));
     }
     case.set("PATH", path);
-    // Behind the first of `PATH` comes the one that a later folder of it has, then the others by path.
+    // The first of `PATH` comes first, then the next one in `PATH`, then the others by path.
     let (first, others) = found.split_at(1);
     let mut others = others.to_vec();
     others.sort_by_key(|other| (*other != "/usr/bin/python3", *other));
     case.interpreters = first.iter().copied().chain(others).collect();
 }
 
-/// A virtual environment as venv, virtualenv and uv make it.
+/// A virtual environment like those of venv, virtualenv and uv.
 fn venv(case: &mut PythonCase, random: &mut Random, base: &str) {
     let folder = base.trim_end_matches("/python3");
     let system = random.weighted(&[(3, "false"), (2, "true"), (1, "True")]);
@@ -273,7 +273,7 @@ fn small_packages(case: &mut PythonCase, random: &mut Random, stubs: &Stubs) {
             let with_rpath = random.chance(40);
             package(case, random, stubs, folder, &format!("p{number}"), with_rpath);
         }
-        // The same package in several folders: the first of the path counts.
+        // The same package in several folders: the first on the path wins.
         if random.chance(20) {
             package(case, random, stubs, folder, "shared", false);
         }
@@ -310,7 +310,7 @@ fn package(case: &mut PythonCase, random: &mut Random, stubs: &Stubs, folder: &s
     });
 }
 
-/// PyTorch and its libraries, mostly in one folder, and the extension that takes what it maps.
+/// PyTorch and its libraries, usually in one folder, and the extension that uses its mapped libraries.
 #[expect(clippy::too_many_lines, reason = "a list of files")]
 fn torch(case: &mut PythonCase, random: &mut Random, stubs: &Stubs) {
     if !random.chance(70) {
@@ -372,7 +372,7 @@ fn torch(case: &mut PythonCase, random: &mut Random, stubs: &Stubs) {
         imports: "torch._C".to_owned(),
     });
     if random.chance(40) {
-        // As torch.utils.cpp_extension makes them: linked with PyTorch, without a search path.
+        // Like those of torch.utils.cpp_extension: linked with PyTorch, without a search path.
         let folder = *random.one_of(&FOLDERS);
         let object = format!("{folder}/own_op.cpython-311-x86_64-linux-gnu.so");
         case.distribution(folder, "own_op", "1.0");
@@ -400,7 +400,7 @@ fn torch(case: &mut PythonCase, random: &mut Random, stubs: &Stubs) {
     }
 }
 
-/// cupti-python, which asks cuda.pathfinder.
+/// cupti-python, which uses cuda.pathfinder.
 fn pathfinder(case: &mut PythonCase, random: &mut Random, stubs: &Stubs) {
     if !random.chance(40) {
         return;

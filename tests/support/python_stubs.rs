@@ -1,17 +1,17 @@
-//! Modules and libraries that stand for real ones, made by the C compiler of this machine once for all cases.
+//! Stubs for real modules and libraries, compiled once for all cases.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// What the objects are made of.
+/// The source of the objects.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/python_stubs.c");
 
 /// The objects by name.
 pub struct Stubs(BTreeMap<&'static str, Vec<u8>>);
 
 impl Stubs {
-    /// Compiles them all.
+    /// Compiles all objects.
     pub fn make() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut compiled = BTreeMap::new();
@@ -72,7 +72,7 @@ impl Stubs {
         Self(compiled)
     }
 
-    /// The bytes of one.
+    /// The bytes of one object.
     pub fn get(&self, name: &str) -> &[u8] {
         &self.0[name]
     }

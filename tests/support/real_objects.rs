@@ -1,7 +1,7 @@
-//! Every ELF file of a root file system, asked of the real loader and of ours.
+//! Loads every ELF file of a root file system in the real loader and in ours.
 //!
-//! The real one is asked in one session inside the root, for all files: a program is started in trace mode, as
-//! `ldd` starts it, and whatever has no interpreter, or no right to run, is an argument of `ld.so`.
+//! One session inside the root runs the real loader for all files. Programs start in trace mode, like in `ldd`. Files
+//! without an interpreter, or not executable, are arguments of `ld.so`.
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::fs::File;
@@ -19,19 +19,19 @@ use image_source::registry::RegistryOptions;
 use crate::loader_ours;
 use crate::session::Session;
 
-/// The loader of the root file systems.
+/// The loader in the root file systems.
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// What the loader says of one file: the lines of its trace without addresses, and its complaints.
+/// The loader's output for one file: the lines of its trace without addresses, and its errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
     /// The path in the root file system.
     pub path: String,
-    /// What it printed.
+    /// The printed lines.
     pub lines: Vec<String>,
 }
 
-/// What an image says of itself, for the processor of this machine.
+/// The facts about an image, for this machine's processor.
 pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
     let options = ReadOptions {
         platform: None,
@@ -50,7 +50,7 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
     image_reading::read_image(reference, &options).unwrap()
 }
 
-/// The level of this machine's processor, by the loader of a root file system.
+/// The CPU level of this machine, according to the loader in a root file system.
 pub fn cpu(root: &Path) -> CpuLevel {
     let help = Session::of(root).command(&[LOADER, "--help"]).output().unwrap();
     let text = String::from_utf8_lossy(&help.stdout);
@@ -63,7 +63,7 @@ pub fn cpu(root: &Path) -> CpuLevel {
     }
 }
 
-/// The files of this machine below `below` that begin as ELF files do, by their paths in the root.
+/// The files in `below` with an ELF header, by their paths in the root.
 pub fn elf_files(root: &Path, below: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut pending = vec![PathBuf::from(below.trim_start_matches('/'))];
@@ -88,7 +88,7 @@ fn is_elf(path: &Path) -> bool {
     file.read_exact(&mut start).is_ok() && start == *b"\x7fELF"
 }
 
-/// Asks for each line of the input, a way and a path; what is said of one ends with a zero byte.
+/// Reads lines with a mode and a path, and ends each output with a NUL byte.
 const ASK: &str = "while read -r way path; do
   case $way in
     start) LD_TRACE_LOADED_OBJECTS=1 \"$path\" ;;
@@ -97,12 +97,12 @@ const ASK: &str = "while read -r way path; do
   printf '\\0'
 done";
 
-/// What the real loader says of each file.
+/// The real loader's output for each file.
 pub fn real(root: &Path, context: &ProcessContext, paths: &[String]) -> Vec<Said> {
     let way = |path: &String| {
         let elf = context.rootfs.file(path.as_bytes()).unwrap().elf.as_ref();
         let mode = std::fs::metadata(root.join(path.trim_start_matches('/')));
-        // The loader gives no trace of a program with more rights than its caller.
+        // The loader does not trace setuid and setgid programs.
         let starts = mode.is_ok_and(|facts| facts.mode() & 0o6111 & !0o0011 == 0o0100);
         let has_interpreter = elf.is_some_and(|elf| elf.interp.is_some());
         let way = if starts && has_interpreter { "start" } else { "list" };
@@ -116,7 +116,7 @@ pub fn real(root: &Path, context: &ProcessContext, paths: &[String]) -> Vec<Said
         .spawn()
         .unwrap();
     let mut input = asked.stdin.take().unwrap();
-    // The answers are read while the questions are written: neither pipe fills up.
+    // A thread writes the questions while the answers are read, so neither pipe blocks.
     let writer = std::thread::spawn(move || input.write_all(questions.as_bytes()).unwrap());
     let output = asked.wait_with_output().unwrap();
     writer.join().unwrap();
@@ -131,7 +131,7 @@ pub fn real(root: &Path, context: &ProcessContext, paths: &[String]) -> Vec<Said
     paths.iter().zip(&answers).map(said).collect()
 }
 
-/// A line without its address. The kernel's object is nobody's file, and a warning ends nothing.
+/// A line without its address. Skips the vDSO, which has no file, and warnings, which are not fatal.
 fn real_line(path: &str, line: &str) -> Option<String> {
     let line = line.trim();
     let line = line.rsplit_once(" (0x").map_or(line, |(head, _)| head);
@@ -142,7 +142,7 @@ fn real_line(path: &str, line: &str) -> Option<String> {
     (!passed_over).then(|| line.strip_prefix(&own).unwrap_or(line).to_owned())
 }
 
-/// What we say of each file.
+/// Our output for each file.
 pub fn ours(context: &ProcessContext, paths: &[String]) -> Vec<Said> {
     let said = |path: &String| Said {
         path: path.clone(),
@@ -162,13 +162,13 @@ fn our_lines(resolution: &LoadResolution) -> Vec<String> {
         lines.push("statically linked".to_owned());
     }
     if loader_ours::fatal(resolution).is_none() {
-        // The loader checks versions before it prints, and only where nothing is missing.
+        // The loader checks versions before it prints, but only if no library is missing.
         lines.splice(..0, loader_ours::versions(resolution));
     }
     lines
 }
 
-/// How many answers are the same, with the first of those that are not in words.
+/// The number of identical outputs, and the first differences in words.
 pub fn compare(ours: &[Said], real: &[Said]) -> (usize, String) {
     let different: Vec<(&Said, &Said)> = ours.iter().zip(real).filter(|(ours, real)| ours != real).collect();
     let words = |(ours, real): &(&Said, &Said)| {

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A registry, as a program and the Debian package that has it.
+/// A registry: the program and its Debian package.
 pub const REGISTRY: (&str, &str) = ("docker-registry", "docker-registry");
-/// What pushes images into it.
+/// The program that pushes images: the same pair.
 pub const SKOPEO: (&str, &str) = ("skopeo", "skopeo");
 
-/// Runs a program to its end and returns what it wrote.
+/// Runs a program to its end and returns its output.
 pub fn run(program: &str, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(
@@ -23,19 +23,19 @@ pub fn run(program: &str, arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// The file in which a registry notes each request, in the folder that it was given.
+/// The file in the registry's folder that logs each request.
 pub const REQUESTS: &str = "requests.log";
 
-/// A `docker-registry` on 127.0.0.1 that runs until it is dropped.
+/// A `docker-registry` on 127.0.0.1 that stops when this is dropped.
 pub struct Registry {
-    /// Where it listens.
+    /// Its listening address.
     pub address: SocketAddr,
     process: Child,
 }
 
-/// What a registry asks of its clients.
+/// The TLS and login settings of a registry.
 pub struct Guarded<'a> {
-    /// Certificate and key in PEM form.
+    /// The certificate and the key in PEM form.
     pub tls: (&'a Path, &'a Path),
     /// The output of `htpasswd -B`.
     pub htpasswd: &'a Path,
@@ -44,7 +44,7 @@ pub struct Guarded<'a> {
 impl Registry {
     /// Starts a registry that keeps its files in `dir`.
     pub fn start(dir: &Path, guarded: Option<&Guarded<'_>>) -> Self {
-        // Between finding a free port and using it another program may take it: then another one is tried.
+        // Another program may take the free port before the registry does, so several attempts are made.
         (0..5)
             .find_map(|_| Self::try_start(dir, guarded))
             .expect("docker-registry starts on one of five ports")
@@ -77,7 +77,7 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -101,7 +101,7 @@ fn configuration(dir: &Path, address: SocketAddr, guarded: Option<&Guarded<'_>>)
     text
 }
 
-/// Makes a CA and a certificate by it for 127.0.0.1; returns the CA's certificate, and certificate and key.
+/// Makes a CA and a certificate for 127.0.0.1. Returns the CA's certificate, the certificate and its key.
 pub fn certificates(dir: &Path) -> (PathBuf, PathBuf, PathBuf) {
     let path = |name: &str| dir.join(name);
     let text = |path: &Path| path.to_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! A registry of a few lines on 127.0.0.1 that does what a test tells it to, right or wrong.
+//! A minimal registry on 127.0.0.1 whose responses the test determines, correct or not.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,14 +10,14 @@ use image_linkage::digest::to_hex;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-/// What arrived.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Such as `GET`.
+    /// The method, such as `GET`.
     pub method: String,
     /// The path with its query.
     pub path: String,
-    /// The headers, names in lower case.
+    /// The headers, with lower-case names.
     pub headers: BTreeMap<String, String>,
     /// The body, as text.
     pub body: String,
@@ -29,14 +29,14 @@ impl Request {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// The first byte of the range asked for.
+    /// The first byte of the requested range.
     pub fn range(&self) -> Option<usize> {
         let range = self.header("range")?.strip_prefix("bytes=")?;
         range.strip_suffix('-')?.parse().ok()
     }
 }
 
-/// What is sent back.
+/// A response.
 #[derive(Debug, Clone)]
 pub struct Reply {
     status: u16,
@@ -48,18 +48,18 @@ pub struct Reply {
 #[derive(Debug, Clone, Copy)]
 enum Sent {
     Whole,
-    /// Only the first bytes, of a body that was announced whole.
+    /// Closes the connection after this many bytes, although the header announces the whole body.
     Cut(usize),
-    /// Only the first bytes, and then silence on an open connection.
+    /// Stalls after this many bytes, with the connection open.
     Stall(usize),
-    /// The body again and again, without a length.
+    /// Repeats the body forever, without a length.
     Endless,
-    /// A byte every few milliseconds.
+    /// Sends a byte every few milliseconds.
     Dripping,
 }
 
 impl Reply {
-    /// A status and a body.
+    /// A response with a status and a body.
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status,
@@ -69,7 +69,7 @@ impl Reply {
         }
     }
 
-    /// With a header.
+    /// Adds a header.
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.push((name.to_owned(), value.into()));
         self
@@ -80,7 +80,7 @@ impl Reply {
         &self.body
     }
 
-    /// With these bits of one byte of the body turned over.
+    /// Flips these bits in one byte of the body.
     pub fn flipped(mut self, at: usize, bits: u8) -> Self {
         if let Some(byte) = self.body.get_mut(at) {
             *byte ^= bits;
@@ -88,31 +88,31 @@ impl Reply {
         self
     }
 
-    /// Sent a byte every few milliseconds.
+    /// Sends a byte every few milliseconds.
     pub fn dripping(mut self) -> Self {
         self.sent = Sent::Dripping;
         self
     }
 
-    /// Broken off after `bytes` of the body.
+    /// Closes the connection after `bytes` of the body.
     pub fn cut(mut self, bytes: usize) -> Self {
         self.sent = Sent::Cut(bytes);
         self
     }
 
-    /// Silent after `bytes` of the body.
+    /// Stalls after `bytes` of the body.
     pub fn stall(mut self, bytes: usize) -> Self {
         self.sent = Sent::Stall(bytes);
         self
     }
 
-    /// With a body that never ends.
+    /// Makes the body endless.
     pub fn endless(mut self) -> Self {
         self.sent = Sent::Endless;
         self
     }
 
-    /// The part of `blob` that the request asks for.
+    /// The part of `blob` in the requested range.
     pub fn range(request: &Request, blob: &[u8]) -> Self {
         match request.range() {
             None => Self::new(200, blob),
@@ -127,18 +127,18 @@ impl Reply {
 
 /// A server that runs until the test ends.
 pub struct Server {
-    /// Where it listens.
+    /// Its listening address.
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Server {
-    /// Starts a server that answers each request by `answer`.
+    /// Starts a server whose responses come from `answer`.
     pub fn start(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
         Self::start_on(Ipv4Addr::LOCALHOST.into(), answer)
     }
 
-    /// The same on another address of this machine.
+    /// Same, on another address of this machine.
     pub fn start_on(ip: IpAddr, answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((ip, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -148,7 +148,7 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
-                // A client that hangs up in the middle is part of several tests.
+                // In several tests the client closes the connection early.
                 std::thread::spawn(move || serve(stream, &log, &*answer).ok());
             }
         });
@@ -173,7 +173,7 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &dyn Fn(&Requ
         return Ok(());
     }
     if first == [0x16] {
-        // TLS, which is not spoken here; a server says so in its own language.
+        // This is a TLS handshake, which the server does not support; it answers in plain text like a real one.
         let hello = stream.read(&mut [0; 4096])?;
         return stream.write_all(format!("HTTP/1.0 400 X\r\n\r\n{hello} bytes of TLS").as_bytes());
     }
@@ -193,7 +193,7 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &dyn Fn(&Requ
         Sent::Cut(bytes) => stream.write_all(&reply.body[..bytes.min(reply.body.len())]),
         Sent::Stall(bytes) => {
             stream.write_all(&reply.body[..bytes.min(reply.body.len())])?;
-            // Until the client hangs up.
+            // Waits until the client closes the connection.
             stream.read_to_end(&mut Vec::new()).map(|_| ())
         }
         Sent::Endless => loop {
@@ -231,19 +231,19 @@ fn receive(reader: &mut impl BufRead) -> std::io::Result<Request> {
     })
 }
 
-/// An image of one layer, ready to be served.
+/// An image with one layer, ready to be served.
 #[derive(Debug, Clone)]
 pub struct Pushed {
     /// The manifest.
     pub manifest: Vec<u8>,
     /// The config.
     pub config: Vec<u8>,
-    /// The layer's bytes, which are no tar.
+    /// The layer's bytes, which are not a tar.
     pub layer: Vec<u8>,
 }
 
 impl Pushed {
-    /// An image whose layer has 200,000 bytes.
+    /// An image with a layer of 200,000 bytes.
     pub fn new() -> Self {
         let layer: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
         let config = json!({"architecture": "amd64", "os": "linux", "config": {"Env": ["A=1"]},
@@ -259,7 +259,7 @@ impl Pushed {
         }
     }
 
-    /// Serves the image as `app:1`, as a registry should.
+    /// Serves the image as `app:1`, like a correct registry.
     pub fn serve(&self, request: &Request) -> Reply {
         let path = request.path.split('?').next().unwrap();
         if path == "/v2/app/manifests/1" || path == format!("/v2/app/manifests/{}", digest(&self.manifest)) {

@@ -1,4 +1,4 @@
-//! A Docker Engine of a few lines that has images of the testkit.
+//! A minimal Docker Engine that serves images of the testkit.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use testkit::oci::{Image, Layout};
 
 use crate::registry_server::{Reply, Server};
 
-/// Starts an engine that has these images; the value of `DOCKER_HOST` for it.
+/// Starts an engine with these images, and returns its `DOCKER_HOST`.
 pub fn engine_with(images: impl IntoIterator<Item = (&'static str, Image)>) -> String {
     let saved = |image: Image| {
         let mut layout = Layout::new();

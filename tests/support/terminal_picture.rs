@@ -1,13 +1,13 @@
-//! What a terminal shows, as a picture: the text of a command with its colours, as SVG.
+//! Draws a terminal as SVG: a command and its coloured output.
 
 use std::fmt::Write as _;
 
-/// The width of a letter, the height of a line, and the size of the letters, in the picture's units.
+/// The width of a character, the height of a line, and the font size, in SVG units.
 const LETTER: f32 = 7.8;
 const LINE: usize = 18;
 const SIZE: usize = 13;
 
-/// The style of the text between two sequences of a terminal, as attributes of SVG.
+/// Converts the codes of a terminal sequence into SVG attributes.
 fn attributes(codes: &str) -> &'static str {
     match codes {
         "0" | "" => "",
@@ -23,11 +23,11 @@ fn attributes(codes: &str) -> &'static str {
 
 fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    // Spaces in a row are one, and xml:space is not heeded everywhere.
+    // SVG collapses consecutive spaces, and not every viewer supports xml:space.
     text.replace(' ', "\u{a0}")
 }
 
-/// One line with its styles, and its length in letters.
+/// A line with its styles, and its length in characters.
 fn spans(line: &str) -> (String, usize) {
     let (mut out, mut length, mut codes) = (String::new(), 0, Vec::new());
     for (at, piece) in line.split("\u{1b}[").enumerate() {
@@ -53,7 +53,7 @@ fn spans(line: &str) -> (String, usize) {
     (out, length)
 }
 
-/// The picture of a command and of what it said, in colour.
+/// Draws a command and its coloured output.
 pub fn draw(command: &str, said: &str) -> String {
     let prompt = format!("\u{1b}[2m$\u{1b}[0m {command}");
     let lines: Vec<(String, usize)> = std::iter::once(prompt.as_str())
@@ -75,7 +75,7 @@ pub fn draw(command: &str, said: &str) -> String {
     );
     for (at, (line, length)) in lines.iter().enumerate().filter(|(_, (_, length))| *length > 0) {
         let y = 28 + at * LINE;
-        // Whatever the width of a font's letters, the line is as long as the columns that it has.
+        // `textLength` gives the line its exact width in any font.
         let _ = writeln!(
             out,
             "<text x=\"20\" y=\"{y}\" textLength=\"{:.1}\" lengthAdjust=\"spacingAndGlyphs\">{line}</text>",

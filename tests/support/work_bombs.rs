@@ -1,4 +1,4 @@
-//! Images of a few kilobytes that ask for a lot of work: what each of them takes.
+//! Images of a few kilobytes that require much work, and the resources that the program uses for each.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -10,7 +10,7 @@ fn names(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}{number:04}")).collect()
 }
 
-/// The files of the rows that have thousands: 5,000 for an optimised program that `CUPTI_AUDIT` names.
+/// The number of files in rows with thousands of them: 5,000 if `CUPTI_AUDIT` names an optimised program.
 fn many() -> usize {
     if std::env::var_os("CUPTI_AUDIT").is_some() {
         5_000
@@ -19,7 +19,7 @@ fn many() -> usize {
     }
 }
 
-/// What each row of the table of work bombs puts into an image: its environment and its files.
+/// The environment and the files of a row in the table of work bombs.
 fn work_bomb(row: &str) -> (Vec<(&'static str, String)>, Entries) {
     let cupti = || "libcupti.so.12".to_owned();
     let consumers = |count: usize, change: &dyn Fn(usize, &mut ElfSpec)| -> Entries {
@@ -33,7 +33,7 @@ fn work_bomb(row: &str) -> (Vec<(&'static str, String)>, Entries) {
     let all_need = |count: usize, path: &dyn Fn(usize) -> Option<String>| -> Entries {
         let all: Vec<String> = (0..count).map(|number| format!("libx{number}.so")).collect();
         let needed = |number: usize| match path(number) {
-            // A chain: each needs the next one.
+            // A chain: each library needs the next.
             Some(_) => all.iter().skip(number + 1).take(1).cloned().chain([cupti()]).collect(),
             None => [vec![cupti()], all.clone()].concat(),
         };
@@ -70,7 +70,7 @@ fn work_bomb(row: &str) -> (Vec<(&'static str, String)>, Entries) {
             (Vec::new(), (0..many()).map(decoy).collect())
         }
         "thousands of decoys that need each other" => (Vec::new(), each_other("")),
-        // Each reference to one of them is one to all others.
+        // A reference to one of them is a reference to all others.
         "thousands of decoys for better processors" => (Vec::new(), each_other("glibc-hwcaps/x86-64-v3/")),
         "thousands of decoys, a name preloaded thousands of times" => {
             let preloaded = vec![cupti(); 5_000].join(":");
@@ -92,10 +92,10 @@ fn work_bomb(row: &str) -> (Vec<(&'static str, String)>, Entries) {
     }
 }
 
-/// No loader of the system is there whose budget the others would share.
+/// The system's loader is missing, so no other program shares the budget.
 const ONE_LOADER: &str = "thousands of programs of the only loader, which is not the system's";
 
-/// Programs whose search paths become megabytes.
+/// Programs whose search paths expand to megabytes.
 fn origins() -> (Vec<(&'static str, String)>, Entries) {
     let path = vec!["$ORIGIN".repeat(500); 30].join(":");
     let folder = format!("/{}", vec!["a".repeat(200); 18].join("/"));
@@ -109,7 +109,7 @@ fn origins() -> (Vec<(&'static str, String)>, Entries) {
     (vec![("LD_LIBRARY_PATH", path)], (0..500).map(program).collect())
 }
 
-/// A configuration of ldconfig that is compared with each of many names, and finds none.
+/// An ldconfig configuration whose patterns are compared with many names and match none.
 fn includes() -> Entries {
     let includes = (0..1_024).map(|number| format!("include /etc/c/*a*a*a*a*b{number}\n"));
     let conf = ("/etc/ld.so.conf".to_owned(), EntrySpec::Text(includes.collect()));
@@ -120,7 +120,7 @@ fn includes() -> Entries {
     std::iter::once(conf).chain((0..20_000).map(name)).collect()
 }
 
-/// Libraries that hold as many names as are kept of one.
+/// Libraries with as many names as the program keeps per library.
 fn full_of_names() -> Entries {
     let text = |number: usize| format!("/{}/libcupti.so.{number}", "a".repeat(230));
     let file = |number: usize| {
@@ -132,7 +132,7 @@ fn full_of_names() -> Entries {
     (0..900).map(file).collect()
 }
 
-/// Thousands of programs of a loader that lies where no system has one.
+/// Thousands of programs with a loader at an unusual path.
 fn programs_of_one_loader() -> Entries {
     let gone = ["/lib64", "/lib/x86_64-linux-gnu"].map(|folder| {
         let path = format!("{folder}/ld-linux-x86-64.so.2");
@@ -150,7 +150,7 @@ fn programs_of_one_loader() -> Entries {
     files.chain((0..many()).map(program)).collect()
 }
 
-/// The files of the rows that have tens of thousands.
+/// The files of rows with tens of thousands of them.
 fn flood(row: &str) -> Entries {
     match row {
         "20,000 hard links to a libcupti" => {
@@ -171,7 +171,7 @@ fn flood(row: &str) -> Entries {
             };
             (0..40_000).map(archive).collect()
         }
-        // The name would be held once for each pair of an object and a file.
+        // A naive implementation would keep the name once per pair of object and file.
         "a name of 60,000 bytes that is needed, and thousands of files of it" => {
             let file = |number: usize| {
                 let made = library(&[], |spec| spec.soname = Some("libn.so".to_owned()));
@@ -241,16 +241,16 @@ const WORK_BOMBS: [&str; 19] = [
     "programs whose missing libraries have names of 60,000 bytes",
 ];
 
-/// The rows whose programs lack what they need: what was found before the bound ended does not go away.
+/// The rows whose programs lack a dependency. The findings before the limit must stay.
 const FAIL: [&str; 2] = [
     "thousands of programs of a musl that looks in 60,000 folders",
     ONE_LOADER,
 ];
 
-/// A row that no other bound would end.
+/// A row that only this limit stops.
 const FULL_OF_NAMES: &str = "900 libraries that are full of names";
 
-/// What a run says that a bound has ended.
+/// The messages about a reached limit.
 const ENDS: [&str; 4] = [
     "are compared with more than",
     "more steps than are followed",
@@ -258,10 +258,10 @@ const ENDS: [&str; 4] = [
     "(object-names)",
 ];
 
-/// The MiB and the seconds of a processor that a row may take; the program of the tests is not optimised.
+/// The maximum MiB and CPU seconds per row; the test build is not optimised.
 const MOST: (u64, u64) = (300, 60);
 
-/// Runs the program on an image, tells what it takes, and holds it to the bounds.
+/// Runs the program on an image, prints the resources it used, and checks the limits.
 fn hold(row: &str, image: &str) -> MeasuredRun {
     let program = std::env::var("CUPTI_AUDIT").unwrap_or_else(|_| env!("CARGO_BIN_EXE_cupti-audit").to_owned());
     let run = measure(&program, &["--format", "json", image]);
@@ -285,7 +285,7 @@ fn x_03_to_x_06_work_bombs_are_judged_in_bounds_or_end_in_a_gap() {
     }
 }
 
-/// What a shell is started with that asks for a lot of work, and what it reads beside.
+/// Scripts that require much work: the row's name, the script, and the text of `/more.sh`.
 fn shell_bombs() -> Vec<(&'static str, String, String)> {
     let array = format!("x={}\na=({})\n", "y".repeat(4_000), "\"$x\" ".repeat(250));
     let arrays = |count: usize| -> String {
@@ -311,7 +311,7 @@ fn shell_bombs() -> Vec<(&'static str, String, String)> {
     ]
 }
 
-/// A module of Python that asks for a lot of work.
+/// Python modules that require much work.
 fn python_bombs() -> Vec<(&'static str, String)> {
     let indented = |depth: usize| format!("{}if x:\n", " ".repeat(depth));
     vec![

@@ -1,4 +1,4 @@
-//! What all images share: a small real Debian with the program, made once, as a folder and as a layer.
+//! Shared by all images: a small real Debian with the program, made once, as a folder and as a layer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,33 +10,33 @@ use testkit::layer::{Blob, Compression, Entry, Kind, Layer};
 
 use crate::support;
 
-/// The program that is started in the end.
+/// The program that the command finally starts.
 pub const TRAIN: &str = "opt/app/bin/train";
-/// The object that is linked with the library where the program is one of Python.
+/// The object that links the library if the program is a Python script.
 pub const TORCH: &str = "usr/local/lib/python3.11/dist-packages/torch/lib/libtorch_cpu.so";
-/// The folder of packages.
+/// The package folder of Python.
 pub const PACKAGES: &str = "/usr/local/lib/python3.11/dist-packages";
-/// The folder into which it writes what it got.
+/// The folder in which the program writes its result.
 pub const ANSWERS: &str = "var/log/train";
 
-/// The programs of the Debian that scripts use.
+/// The programs of Debian's /usr/bin that scripts use.
 const PROGRAMS: &str = "[ awk basename bash cat chgrp chmod chown cp cut dash date dirname dpkg echo egrep env expr \
     false find flock getent grep groups head hostname id ionice ln ls mawk mkdir mktemp mv nice nohup nproc printenv \
     printf pwd python3 python3.11 readlink realpath rm rmdir run-parts sed seq setpriv setsid sleep sort stat stdbuf \
     stty su tail taskset tee test timeout touch tr true tty uname uniq wc which whoami xargs";
-/// Those of its folder for the administrator.
+/// Same for /usr/sbin.
 const ADMIN: &str = "chroot ldconfig runuser usermod groupmod useradd service start-stop-daemon";
-/// What the Debian's login programs and shells read.
+/// The configuration files of Debian's login programs and shells.
 const SETTINGS: &str = "etc/alternatives etc/bash.bashrc etc/debian_version etc/environment etc/ld.so.conf \
     etc/ld.so.conf.d etc/login.defs etc/nsswitch.conf etc/pam.d etc/profile etc/profile.d etc/security etc/shells \
     etc/skel root usr/lib/os-release usr/lib/x86_64-linux-gnu/security usr/libexec/coreutils var/lib/dpkg/info \
     var/lib/dpkg/status";
-/// What `import ctypes` takes; the rest of the standard library is within the program.
+/// The files that `import ctypes` needs; the rest of the standard library is part of the interpreter.
 const PYTHON: &str = "usr/lib/python3.11/os.py usr/lib/python3.11/site.py \
     usr/lib/python3.11/types.py usr/lib/python3.11/struct.py usr/lib/python3.11/warnings.py \
     usr/lib/python3.11/encodings usr/lib/python3.11/ctypes \
     usr/lib/python3.11/lib-dynload/_ctypes.cpython-311-x86_64-linux-gnu.so usr/lib/x86_64-linux-gnu/libffi.so.8";
-/// The launchers that `launchers.c` stands in for.
+/// The launchers that `launchers.c` replaces.
 const LAUNCHERS: [&str; 6] = [
     "usr/bin/tini",
     "usr/bin/dumb-init",
@@ -94,21 +94,21 @@ const ACCOUNTS: [(&str, u32, &str); 3] = [
     ),
 ];
 
-/// The lowest layer of every image, with what is put into single images.
+/// The lowest layer of every image, and files that only some images get.
 pub struct Base {
     folder: tempfile::TempDir,
     /// The layer's blob.
     pub blob: Blob,
     /// The library.
     pub library: Vec<u8>,
-    /// The program, linked with the library instead of opening it.
+    /// A variant of the program that links the library instead of opening it.
     pub linked: Vec<u8>,
-    /// A package of Python of the shape of PyTorch, whose library is linked with it: paths below the package's folder.
+    /// A Python package shaped like PyTorch, whose library links CUPTI. Paths are relative to the package folder.
     pub package: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Base {
-    /// Makes it; `None` with a word about it where a part is missing.
+    /// Makes the base. If a part is missing, prints that and returns `None`.
     pub fn new() -> Option<Self> {
         let debian = support::part("bookworm")?;
         let programs = [
@@ -149,12 +149,12 @@ impl Base {
         })
     }
 
-    /// The path on this machine of a file of it.
+    /// Maps a path in the base to this machine.
     pub fn path(&self, inside: &str) -> PathBuf {
         self.folder.path().join(inside)
     }
 
-    /// A new root with its files.
+    /// A new root with the base's files.
     pub fn root(&self) -> tempfile::TempDir {
         let root = tempfile::Builder::new()
             .prefix("root-case")
@@ -180,7 +180,7 @@ fn make_skeleton(root: &Path) {
     }
 }
 
-/// Copies programs with the libraries that they need, and settings.
+/// Copies programs, their libraries, and configuration files.
 fn copy_debian(debian: &Path, root: &Path) {
     let mut programs: Vec<String> = PROGRAMS
         .split_whitespace()
@@ -226,7 +226,7 @@ fn copy_debian(debian: &Path, root: &Path) {
     }
 }
 
-/// Copies a file, a link with what it leads to, or a tree.
+/// Copies a file, a tree, or a link and its target.
 fn copy_path(debian: &Path, root: &Path, path: &str) {
     let (from, to) = (debian.join(path), root.join(path));
     let facts = fs::symlink_metadata(&from).unwrap();
@@ -241,7 +241,7 @@ fn copy_path(debian: &Path, root: &Path, path: &str) {
     if facts.is_symlink() {
         let target = fs::read_link(&from).unwrap();
         symlink(&target, &to).unwrap();
-        // One step is enough: what the Debian's alternatives lead to is in the lists.
+        // One step is enough, because the lists contain the targets of Debian's alternatives.
         if let Some(name) = target.to_str().filter(|target| !target.contains('/')) {
             let beside = Path::new(path).with_file_name(name);
             copy_path(debian, root, beside.to_str().unwrap());
@@ -251,7 +251,7 @@ fn copy_path(debian: &Path, root: &Path, path: &str) {
     }
 }
 
-/// Copies a tree; files of `/usr` as hard links where `shared` allows it: scripts change none of them in place.
+/// Copies a tree. With `shared`, files of `/usr` become hard links, because scripts never change them in place.
 fn copy_tree(from: &Path, to: &Path, shared: bool) {
     fs::set_permissions(to, fs::metadata(from).unwrap().permissions()).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -275,7 +275,7 @@ fn copy_tree(from: &Path, to: &Path, shared: bool) {
     }
 }
 
-/// What an engine mounts at `/dev`.
+/// Creates the device nodes and links that an engine mounts at `/dev`.
 fn make_devices(root: &Path) {
     for (name, minor) in [("null", "3"), ("zero", "5"), ("urandom", "9")] {
         let path = root.join("dev").join(name);
@@ -297,7 +297,7 @@ fn make_devices(root: &Path) {
     }
 }
 
-/// Where the objects are compiled.
+/// The folder of the compiled objects.
 struct Objects(tempfile::TempDir);
 
 impl Objects {
@@ -342,11 +342,11 @@ impl Objects {
     }
 }
 
-/// Writes a file, and the folders above it.
+/// Writes a file and creates its parent folders.
 pub fn place(root: &Path, path: &str, bytes: &[u8], mode: u32) {
     let to = root.join(path.trim_start_matches('/'));
     fs::create_dir_all(to.parent().unwrap()).unwrap();
-    // What is there may be shared.
+    // An existing file may be a shared hard link.
     let _ = fs::remove_file(&to);
     fs::write(&to, bytes).unwrap();
     fs::set_permissions(&to, fs::Permissions::from_mode(mode)).unwrap();

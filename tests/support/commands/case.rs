@@ -1,18 +1,18 @@
-//! The corpus: a text file for each entry point, with the fields of the image's config in front of its files.
+//! The corpus: a text file per entry point. The fields of the image's config come first, then its files.
 //!
 //! ```text
-//! What kind of entry point it is, in words.
+//! A description of the entry point.
 //! cmd: ["train"]                 entrypoint: is ["/entry.sh"] unless it is given
 //! user: app
 //! workdir: /workspace
 //! env: NAME=VALUE                once for each variable
-//! folder: /opt/x/lib             the folder that the script itself puts on LD_LIBRARY_PATH
+//! folder: /opt/x/lib             the folder that the script itself adds to LD_LIBRARY_PATH
 //! dir: /data 1777                an empty folder, with its mode
 //! -- /entry.sh 755 --
 //! the file's text
 //! ```
 //!
-//! One line of all files is `#@here`: the place for a statement that an image adds.
+//! Exactly one line in the files is `#@here`, where images can insert a statement.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub const HERE: &str = "#@here";
 /// A file of an image.
 #[derive(Debug, Clone)]
 pub struct File {
-    /// The path, with `/` in front.
+    /// The path, with a leading `/`.
     pub path: String,
     /// The permission bits.
     pub mode: u32,
@@ -31,10 +31,10 @@ pub struct File {
     pub text: String,
 }
 
-/// An entry point and what belongs to it.
+/// An entry point with its config and files.
 #[derive(Debug, Clone, Default)]
 pub struct Case {
-    /// The name of its file, without the ending.
+    /// The name of its file, without the extension.
     pub name: String,
     /// The image's Entrypoint.
     pub entrypoint: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Case {
     pub workdir: Option<String>,
     /// The image's Env.
     pub env: Vec<(String, String)>,
-    /// The folder that only the script puts on the path.
+    /// The folder that only the script adds to the path.
     pub folder: Option<String>,
     /// Empty folders and their modes.
     pub dirs: Vec<(String, u32)>,
@@ -54,7 +54,7 @@ pub struct Case {
     pub files: Vec<File>,
 }
 
-/// Every case, by name.
+/// All cases, by name.
 pub fn corpus() -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/commands");
     let entries = fs::read_dir(folder).unwrap();
@@ -114,7 +114,7 @@ fn field(case: &mut Case, key: &str, value: &str) {
             let (path, mode) = value.split_once(' ').unwrap();
             case.dirs.push((path.to_owned(), u32::from_str_radix(mode, 8).unwrap()));
         }
-        // A colon within the words about the case.
+        // A colon in the description of the case.
         _ => assert!(case.entrypoint == ["/entry.sh"], "{}: {key}", case.name),
     }
 }

@@ -1,4 +1,4 @@
-//! Runs images in both ways, and counts what agrees.
+//! Runs the real command and the audit for each image, and counts agreements.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,16 +10,16 @@ use super::image::Image;
 use super::judge::{self, Real};
 use super::subject::{self, Answer, Level, Read};
 
-/// The images of one run of the program.
+/// The number of images per run of the program.
 const CHUNK: usize = 20;
 
-/// An image with the real answer and that of the report.
+/// An image with the real result and the report.
 pub struct Compared {
     /// The image.
     pub image: Image,
-    /// What the real program got.
+    /// The real program's result.
     pub real: Real,
-    /// What the report says.
+    /// The report's answer.
     pub read: Read,
 }
 
@@ -37,7 +37,7 @@ impl Compared {
         self.read.answer == right
     }
 
-    /// Whether a proved report gives the program other search paths than it really had.
+    /// Whether the report is proved, but gives the program another search path than the real one.
     fn has_other_path(&self) -> bool {
         let Read { level, paths, .. } = &self.read;
         let may_be = |path: &Option<String>| path.as_ref().is_none_or(|path| *path == self.real.path);
@@ -53,7 +53,7 @@ impl Compared {
     }
 }
 
-/// Runs and reads images, on every processor.
+/// Runs and audits images, on all processors.
 pub fn compare(base: &Base, images: Vec<Image>) -> Vec<Compared> {
     let cache = tempfile::tempdir().unwrap();
     let chunks: Vec<&[Image]> = images.chunks(CHUNK).collect();
@@ -76,30 +76,30 @@ fn compare_chunk(base: &Base, images: &[Image], cache: &Path) -> Vec<(Real, Read
     real.into_iter().zip(subject::read(&written, cache)).collect()
 }
 
-/// The counts of compared images.
+/// Counts over compared images.
 pub struct Counts {
-    /// How many there are.
+    /// All images.
     pub all: usize,
-    /// Those whose report is right.
+    /// Reports that are right.
     pub right: usize,
-    /// Those whose report is right, and says that it is proved.
+    /// Reports that are right and proved.
     pub proved: usize,
-    /// Those whose report is right, and lists assumptions.
+    /// Reports that are right and list assumptions.
     pub assumed: usize,
-    /// Those whose report leaves it open.
+    /// Reports that leave the answer open.
     pub open: usize,
-    /// Those whose report is wrong.
+    /// Reports that are wrong.
     pub wrong: usize,
-    /// Those whose report is proved, and gives the program a search path that it does not have.
+    /// Reports that are proved, but give the program a search path that it does not have.
     pub other_path: usize,
-    /// Those whose program really gets the library.
+    /// Images whose program really gets the library.
     pub loadable: usize,
-    /// Those whose program really gets the library, while the report leaves it open.
+    /// Images whose program really gets the library, but whose report leaves it open.
     pub loadable_open: usize,
 }
 
 impl Counts {
-    /// Counts.
+    /// Counts the images.
     pub fn of(compared: &[Compared]) -> Self {
         let count = |is: &dyn Fn(&Compared) -> bool| compared.iter().filter(|one| is(one)).count();
         let at = |level| count(&|one| one.is_right() && one.read.level == level);
@@ -116,7 +116,7 @@ impl Counts {
         }
     }
 
-    /// In words.
+    /// The counts as a line of text.
     pub fn line(&self, what: &str) -> String {
         let Self {
             all,
@@ -135,7 +135,7 @@ impl Counts {
     }
 }
 
-/// Every wrong answer and every wrong search path, with its script.
+/// All wrong answers and wrong search paths, with their scripts.
 pub fn report(compared: &[Compared]) -> String {
     let mut text = String::new();
     for Compared { image, real, read } in compared.iter().filter(|one| one.is_wrong() || one.has_other_path()) {
@@ -160,7 +160,7 @@ pub fn report(compared: &[Compared]) -> String {
     text
 }
 
-/// Every open answer, a line each.
+/// All open answers, one per line.
 pub fn open_lines(compared: &[Compared]) -> String {
     let open = compared.iter().filter(|one| one.is_open());
     let line = |one: &Compared| {

@@ -1,4 +1,4 @@
-//! An image of a case: where the library is, and what is added to the script for it.
+//! An image of a case: the place of the library, and the statement that the script needs for it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,35 +12,35 @@ use testkit::oci;
 use super::base::{Base, PACKAGES, TORCH, TRAIN, place};
 use super::case::{Case, File, HERE};
 
-/// Where the library of an image is.
+/// The place of an image's library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In a default folder, or in one of the loader's cache.
+    /// In a default folder, or in a folder of the loader's cache.
     System,
     /// In a folder of the image's `LD_LIBRARY_PATH`.
     Environment,
-    /// In a folder that only the script puts on it.
+    /// In a folder that only the script adds to `LD_LIBRARY_PATH`.
     Script,
     /// Nowhere.
     Absent,
-    /// In a folder that nothing searches, or that the script takes from the path.
+    /// In a folder that is not searched, or that the script removes from the path.
     Lost,
 }
 
-/// The program that the command starts in the end; its path is always the same.
+/// The program that the command finally starts, always at the same path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// It opens the library by its name.
     Opens,
-    /// It is linked with the library, and does not start without it.
+    /// It links the library, and does not start without it.
     Linked,
-    /// A script of Python that imports a package whose library is linked with it.
+    /// A Python script that imports a package whose library links CUPTI.
     Python,
 }
 
 const PROGRAMS: [Program; 4] = [Program::Opens, Program::Linked, Program::Opens, Program::Python];
 
-/// Every place.
+/// All places.
 pub const PLACES: [Place; 5] = [
     Place::System,
     Place::Environment,
@@ -50,12 +50,12 @@ pub const PLACES: [Place; 5] = [
 ];
 
 const SONAME: &str = "libcupti.so.12";
-/// The folder of the image's own path.
+/// The folder in the image's own `LD_LIBRARY_PATH`.
 const ENVIRONMENT: &str = "/opt/env/lib";
-/// What adds a folder in scripts that have none of their own.
+/// The statement that adds a folder, for scripts that add none.
 const ADDS: &str = "export LD_LIBRARY_PATH=/opt/added/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}";
 const ADDED: &str = "/opt/added/lib";
-/// The ways in which scripts lose the image's own path.
+/// The ways in which scripts lose the image's own `LD_LIBRARY_PATH`.
 const LOSES: [&str; 6] = [
     "unset LD_LIBRARY_PATH",
     "export LD_LIBRARY_PATH=/usr/local/lib",
@@ -66,23 +66,23 @@ const LOSES: [&str; 6] = [
 ];
 const PATH: &str = "/opt/app/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// An image, before it is written in either way.
+/// An image, before it is written as a root or as a layout.
 #[derive(Debug, Clone)]
 pub struct Image {
-    /// What it is called in messages.
+    /// The name in messages.
     pub name: String,
-    /// The entry point; its files are as the image has them.
+    /// The entry point, with this image's files.
     pub case: Case,
     /// The folder of the library.
     pub library: Option<String>,
-    /// The program that gets it.
+    /// The program that requests the library.
     pub program: Program,
-    /// Whether the loader's cache has that folder.
+    /// Whether the loader's cache contains that folder.
     is_cached: bool,
 }
 
 impl Image {
-    /// The image of a case with the library at a place; `number` varies what a place leaves open.
+    /// The image of a case with the library at a place; `number` selects a variant.
     pub fn new(case: &Case, place: Place, number: usize) -> Self {
         let is_odd = number % 2 == 1;
         let mut statement = None;
@@ -121,12 +121,12 @@ impl Image {
         image
     }
 
-    /// The object that asks for the library.
+    /// The object that requests the library.
     pub fn asker(&self) -> &'static str {
         if self.program == Program::Python { TORCH } else { TRAIN }
     }
 
-    /// The words of the command.
+    /// The command and its arguments.
     pub fn words(&self) -> impl Iterator<Item = &String> {
         self.case.entrypoint.iter().chain(&self.case.cmd)
     }
@@ -149,7 +149,7 @@ impl Image {
         root
     }
 
-    /// The image as a layout has it; `root` is its root file system before anything ran in it.
+    /// The image as part of a layout; `root` is its root file system before the run.
     pub fn layout_image(&self, base: &Base, root: &Path) -> oci::Image {
         let mut layer = Layer::new();
         for (path, mode) in self.folders() {
@@ -219,7 +219,7 @@ fn entry(path: &str, mode: u32, kind: testkit::layer::Kind) -> testkit::layer::E
     testkit::layer::Entry { name, mode, kind }
 }
 
-/// The text with a statement in the place of the mark, or without the mark.
+/// Replaces the mark in the text by the statement, or removes it.
 fn with_statement(text: &str, statement: Option<&str>) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
@@ -234,7 +234,7 @@ fn with_statement(text: &str, statement: Option<&str>) -> String {
     joined(&lines)
 }
 
-/// Lines as a text.
+/// Joins lines into a text.
 pub fn joined<T: AsRef<str>>(lines: &[T]) -> String {
     lines.iter().flat_map(|line| [line.as_ref(), "\n"]).collect()
 }

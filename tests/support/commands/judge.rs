@@ -1,4 +1,4 @@
-//! The judge: the real command in the image's root file system, as the image's user, with the image's environment.
+//! The judge runs the real command in the image's root file system, with the image's user and environment.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,14 +8,14 @@ use std::process::{Command, Stdio};
 use super::base::{ANSWERS, Base, TRAIN, place};
 use super::image::{Image, Program};
 
-/// What the program got.
+/// The program's result.
 #[derive(Debug, Clone)]
 pub struct Real {
-    /// Whether it got the library; `None` where the command did not start the program.
+    /// Whether it got the library; `None` if the command did not start the program.
     pub loaded: Option<bool>,
-    /// Its `LD_LIBRARY_PATH`; `-` where it had none.
+    /// Its `LD_LIBRARY_PATH`, or `-` if not set.
     pub path: String,
-    /// What the command said last.
+    /// The command's last output.
     pub said: String,
 }
 
@@ -36,7 +36,8 @@ pub fn run(base: &Base, image: &Image, root: &Path) -> Real {
             said,
         };
     }
-    // The linked program does not start without the library: was it reached?
+    // The linked program cannot start without the library. A second run with the other program shows whether it is
+    // reached.
     place(root, TRAIN, &fs::read(base.path(TRAIN)).unwrap(), 0o755);
     let said = run_once(image, root);
     let (loaded, path) = answer(root).map_or((None, String::new()), |(_, path)| (Some(false), path));
@@ -45,7 +46,7 @@ pub fn run(base: &Base, image: &Image, root: &Path) -> Real {
 
 fn run_once(image: &Image, root: &Path) -> String {
     let said = tempfile::NamedTempFile::new().unwrap();
-    // Scripts open it again by way of /dev/stderr.
+    // Scripts reopen it through /dev/stderr, possibly as another user.
     fs::set_permissions(said.path(), fs::Permissions::from_mode(0o666)).unwrap();
     let mut command = Command::new("timeout");
     command.args(["-k", "1", "10", "unshare", "--mount", "--pid", "--fork", "--kill-child"]);
@@ -80,7 +81,7 @@ fn run_once(image: &Image, root: &Path) -> String {
     format!("{status}: {}", lines.join(" / "))
 }
 
-/// What the program wrote last.
+/// The last result that the program wrote.
 fn answer(root: &Path) -> Option<(bool, String)> {
     let text = fs::read_to_string(root.join(ANSWERS).join("answers")).ok()?;
     let (outcome, path) = text.lines().last()?.split_once(' ')?;

@@ -1,5 +1,5 @@
-//! Entry scripts after those of public images, in images that exist twice: as layers, for the audit, and as a root file
-//! system, in which the real command is run.
+//! Entry scripts modelled on public images. Each image exists as layers, for the audit, and as a root file system, in
+//! which the real command runs.
 
 pub mod base;
 pub mod case;

@@ -1,4 +1,4 @@
-//! One statement about a loader variable, put at a random place of a case's script.
+//! Inserts a statement about a loader variable at a random place in a case's script.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use super::case::{Case, File};
 use super::image::{Image, Place, joined};
 use super::random::Random;
 
-/// The statements; `@F` is a folder. A line that ends in a heredoc's delimiter must not be indented, so none is.
+/// The statements; `@F` is replaced by a folder. They are not indented, because a heredoc's delimiter must not be.
 const STATEMENTS: [&str; 56] = [
     "export LD_LIBRARY_PATH=@F",
     "export LD_LIBRARY_PATH=@F:$LD_LIBRARY_PATH",
@@ -67,7 +67,7 @@ const STATEMENTS: [&str; 56] = [
     "unset LD_PRELOAD",
 ];
 
-/// Images in which one statement was put into a script.
+/// Images whose script has one inserted statement.
 pub struct Mutants<'a> {
     cases: &'a [Case],
     random: Random,
@@ -84,7 +84,7 @@ impl<'a> Mutants<'a> {
         }
     }
 
-    /// The next one; what a shell refuses is drawn again.
+    /// The next mutant. If the shell rejects one, another is drawn.
     pub fn draw(&mut self) -> Image {
         loop {
             if let Some(image) = self.try_draw() {
@@ -111,7 +111,7 @@ impl<'a> Mutants<'a> {
         let scripts: Vec<usize> = (0..image.case.files.len())
             .filter(|at| is_script(&image.case.files[*at]))
             .collect();
-        // The first file is the entry script, where there is one.
+        // The first file is the entry script, if there is one.
         let at = if self.random.below(4) > 0 {
             *scripts.first()?
         } else {
@@ -133,12 +133,13 @@ impl<'a> Mutants<'a> {
         Some(image)
     }
 
-    /// The text with the statement behind a random line, and the statement's line; `None` where a shell refuses it.
+    /// Inserts the statement after a random line. Returns the text and the statement's line, or `None` if the shell
+    /// rejects it.
     fn insert(&mut self, file: &File, statement: &str) -> Option<(String, usize)> {
         let lines: Vec<&str> = file.text.lines().collect();
         let first = usize::from(file.text.starts_with("#!"));
         let at = first + self.random.below(lines.len() - first + 1);
-        // Two of three stand between whole statements, the rest anywhere: in a body, a branch, a heredoc.
+        // Two thirds must be between whole statements. The rest may be in a function, a branch or a heredoc.
         if self.random.below(3) > 0 && !parses(file, &joined(&lines[..at])) {
             return None;
         }
@@ -147,7 +148,7 @@ impl<'a> Mutants<'a> {
     }
 }
 
-/// Whether statements can be put into the file.
+/// Whether the file is a shell script.
 fn is_script(file: &File) -> bool {
     let ending = file.path.rsplit('.').next().unwrap();
     let is_named = matches!(ending, "sh" | "bash" | "envsh" | "profile" | "bashrc") || !file.path.contains('.');
@@ -155,7 +156,7 @@ fn is_script(file: &File) -> bool {
     file.text.starts_with("#!") || (is_named && !is_data)
 }
 
-/// Whether the shell of the file takes the text.
+/// Whether the file's shell can parse the text.
 fn parses(file: &File, text: &str) -> bool {
     let first = file.text.lines().next().unwrap_or_default();
     let shell = if first.starts_with("#!") && !first.contains("bash") {
@@ -170,9 +171,9 @@ fn parses(file: &File, text: &str) -> bool {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A shell that gives up early reads no more.
+    // The write fails if the shell stops at an early error.
     let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
     let output = child.wait_with_output().unwrap();
-    // Bash only warns of a heredoc that does not end.
+    // For an unterminated heredoc, Bash only prints a warning.
     output.status.success() && output.stderr.is_empty()
 }

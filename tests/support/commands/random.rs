@@ -1,4 +1,4 @@
-//! Numbers that follow from a seed, so that a run can be repeated.
+//! Random numbers from a seed, so that runs can be repeated.
 
 /// `SplitMix64`.
 pub struct Random(u64);

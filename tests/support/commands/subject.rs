@@ -1,4 +1,4 @@
-//! What the built program says of images. They are written as one OCI layout and audited in one run.
+//! Audits images with the built program: writes them as one OCI layout, and audits it in one run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,36 +18,36 @@ pub enum Answer {
     Fail,
     /// The report leaves it open.
     Open,
-    /// The exit code says something else than the object's outcome.
+    /// The exit code contradicts the object's outcome.
     Contradiction,
 }
 
-/// How sure an answer is.
+/// The certainty of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// It follows from the image alone.
     Proved,
-    /// It rests on assumptions that the report lists.
+    /// It depends on assumptions that the report lists.
     Assumed,
-    /// The report names no level.
+    /// The report has no level.
     Unnamed,
 }
 
-/// What a report says.
+/// The answer in a report.
 #[derive(Debug, Clone)]
 pub struct Read {
     /// The answer.
     pub answer: Answer,
     /// How sure it is.
     pub level: Level,
-    /// The values of `LD_LIBRARY_PATH` that the report gives the program: `-` for none, `None` for what only a run
-    /// tells. It may name no program.
+    /// The program's values of `LD_LIBRARY_PATH` in the report: `-` if not set, `None` if undetermined. Empty if the
+    /// report names no program.
     pub paths: Vec<Option<String>>,
-    /// Why, for messages.
+    /// The reasons, for messages.
     pub why: String,
 }
 
-/// What the reports say of images and of the objects that ask for the library, in their order.
+/// Audits images, and returns the reports' answers for the objects that request the library, in the same order.
 pub fn read(images: &[(oci::Image, &str)], cache: &Path) -> Vec<Read> {
     let folder = tempfile::tempdir().unwrap();
     let mut layout = oci::Layout::new();
@@ -64,7 +64,7 @@ pub fn read(images: &[(oci::Image, &str)], cache: &Path) -> Vec<Read> {
         .collect()
 }
 
-/// The program: the one that was built with the tests, or another build that is asked the same.
+/// The program built with the tests, or the build named in `CUPTI_AUDIT_PROGRAM`.
 fn program() -> PathBuf {
     let other = std::env::var_os("CUPTI_AUDIT_PROGRAM");
     other.map_or_else(|| env!("CARGO_BIN_EXE_cupti-audit").into(), PathBuf::from)
@@ -104,7 +104,7 @@ fn read_report(report: &Value, asker: &str) -> Read {
         _ => Level::Unnamed,
     };
     let is_open = match level {
-        // Before reports had levels, programs that only a run can tell of were listed.
+        // Reports of older builds have no level, but list undetermined programs.
         None => report["exit_code"] == 2 || of_asker("undecided").is_some(),
         Some(level) => report["exit_code"] == 2 || level == "open",
     };
@@ -122,7 +122,7 @@ fn read_report(report: &Value, asker: &str) -> Read {
     }
 }
 
-/// The paths of each program that is the one of the images, or the interpreter that runs it.
+/// The search paths of the images' program, or of the interpreter that runs it.
 fn paths(report: &Value) -> Vec<Option<String>> {
     let programs = report["programs"].as_array().into_iter().flatten();
     let programs = programs.filter(|program| {

@@ -1,4 +1,4 @@
-//! Files that stand in the way of a good copy.
+//! Damaged files that the loader finds before a good copy.
 
 use testkit::elf::{Class, Elf, Machine};
 use testkit::layer::Layer;

@@ -1,4 +1,4 @@
-//! Images with real CUPTI files, in the places where real images have them.
+//! Images with real CUPTI files at the paths that real images use.
 
 mod damage;
 mod odd;
@@ -11,23 +11,23 @@ use crate::cupti_parts::{cupti_12, object, pip};
 
 /// An image.
 pub struct Layout {
-    /// What it is, in words.
+    /// The description.
     pub name: &'static str,
     /// The environment of its config.
     pub env: &'static [(&'static str, &'static str)],
     /// The working directory of its config.
     pub working_dir: &'static str,
-    /// How it is built on top of Debian.
+    /// The build steps on top of Debian.
     pub steps: Vec<Step>,
 }
 
-/// One step of a build; it makes a layer.
+/// A build step; each makes a layer.
 pub enum Step {
-    /// Files are added and removed.
+    /// Adds and removes files.
     Add(Layer),
-    /// A program of the image runs.
+    /// Runs a program of the image.
     Run(&'static [&'static str]),
-    /// Debian's package is installed by dpkg.
+    /// Installs Debian's package with dpkg.
     InstallDeb,
 }
 
@@ -41,7 +41,7 @@ const NVIDIA: &[(&str, &str)] = &[
 ];
 const WHEEL_12: &str = "nvidia-cuda-cupti-cu12-12.4.127";
 
-/// The source of a probe: a program that opens what it is told.
+/// The source of a probe: a program that opens its argument.
 pub const PROBE: &str = include_str!("../probe.c");
 
 const TORCH: &str =
@@ -50,7 +50,7 @@ const OPENS_12: &str = "#include <dlfcn.h>\nvoid *open_cupti(void) { return dlop
 const PIP_RPATH: &str = "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../../nvidia/cuda_cupti/lib";
 const PIP_RUNPATH: &str = "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../../nvidia/cuda_cupti/lib";
 
-/// The links that lead to the toolkit, and what its packages configure.
+/// The links to the toolkit, and the configuration of its packages.
 fn toolkit() -> Layer {
     Layer::new()
         .symlink("usr/local/cuda", "/etc/alternatives/cuda")
@@ -59,7 +59,7 @@ fn toolkit() -> Layer {
         .file("etc/ld.so.conf.d/000_cuda.conf", format!("/{TOOLKIT}\n"))
 }
 
-/// A folder with CUPTI as the toolkit has it: the file by its release, links by soname and for the linker.
+/// A folder with CUPTI like the toolkit's: a file named by release, with a link per soname and one for the linker.
 fn release(layer: Layer, folder: &str) -> Layer {
     layer
         .file(format!("{folder}/libcupti.so.2024.1.1"), cupti_12("libcupti.so.12"))
@@ -68,7 +68,7 @@ fn release(layer: Layer, folder: &str) -> Layer {
         .file(format!("{folder}/libnvperf_host.so"), cupti_12("libnvperf_host.so"))
 }
 
-/// The wheel of CUPTI in a virtual environment without a Python of its own, whose process is the system's.
+/// The CUPTI wheel in a virtual environment that uses the system's Python.
 fn wheel() -> Layer {
     pip(Layer::new(), WHEEL_12, SITE)
 }
@@ -79,7 +79,7 @@ fn torch(link: &[&str]) -> Layer {
 }
 
 fn opener(path: &str, link: &str) -> Layer {
-    // JAX opened nothing before its plug-in then.
+    // In this version JAX opened nothing before its plug-in.
     let jax = "Metadata-Version: 2.1\nName: jax-cuda12-pjrt\nVersion: 0.4.35\n";
     Layer::new()
         .file(format!("{SITE}/jax_cuda12_pjrt-0.4.35.dist-info/METADATA"), jax)

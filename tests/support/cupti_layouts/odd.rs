@@ -1,4 +1,4 @@
-//! Search paths as few images have them.
+//! Unusual search paths.
 
 use testkit::layer::Layer;
 

@@ -1,4 +1,4 @@
-//! CUPTI of pip, conda and Debian, and who asks for it there.
+//! CUPTI from pip, conda and Debian, and the packages that request it.
 
 use testkit::layer::Layer;
 
@@ -152,8 +152,8 @@ fn mixtures() -> Vec<Layout> {
     ]
 }
 
-/// `TensorFlow` of 2.17 from `PyPI`: `libtensorflow_cc.so.2` has CUPTI's folder in its `DT_RUNPATH`, and the call of
-/// dlopen is in `libtensorflow_framework.so.2`, which is linked so.
+/// `TensorFlow` 2.17 from `PyPI`: `libtensorflow_cc.so.2` has CUPTI's folder in its `DT_RUNPATH`. The dlopen call is in
+/// `libtensorflow_framework.so.2`, which is linked with `link`.
 fn through(link: &str) -> Layer {
     let folder = tempfile::tempdir().unwrap();
     let framework = object(OPENS_12, &[link, "-Wl,-soname,libtensorflow_framework.so.2"]);
@@ -172,7 +172,7 @@ fn through(link: &str) -> Layer {
         .file(format!("{SITE}/tensorflow/python/libtensorflow_cc.so.2"), cc)
 }
 
-/// An object built against CUPTI 12.1, whose `cuptiDeviceGetTimestamp` is gone from 12.2 on.
+/// An object for CUPTI 12.1; CUPTI 12.2 removed its `cuptiDeviceGetTimestamp`.
 fn old_symbol() -> Layer {
     let folder = tempfile::tempdir().unwrap();
     let (script, stub) = (folder.path().join("map"), folder.path().join("libcupti.so.12"));

@@ -1,4 +1,4 @@
-//! CUPTI of the CUDA toolkit, and images that had it.
+//! CUPTI from the CUDA toolkit, and images from which it was removed.
 
 use testkit::layer::Layer;
 

@@ -1,4 +1,4 @@
-//! What the program says of generated images: they are written as one OCI layout and audited in one run.
+//! Audits generated images: writes them as one OCI layout, and audits it in one run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::layers;
 use super::spec::ImageSpec;
 use super::world::World;
 
-/// An image as a layout holds it.
+/// An image in the form of the layout.
 pub fn image(world: &World, spec: &ImageSpec, members: &[Vec<layers::Member>]) -> Image {
     let base = world.base(spec);
     let mut image = Image::new("linux/amd64").blob("ADD base.tar /", base.blob.clone());
@@ -45,7 +45,7 @@ pub fn image(world: &World, spec: &ImageSpec, members: &[Vec<layers::Member>]) -
     image
 }
 
-/// The reports on images, in their order.
+/// The reports on images, in the same order.
 pub fn reports(images: &[Image]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     let mut layout = Layout::new();

@@ -1,4 +1,4 @@
-//! The lowest layers of generated images: what of a Debian starts programs, and with it what starts a Python.
+//! The lowest layers of generated images: the parts of a Debian that start programs, without and with those of Python.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
@@ -10,7 +10,7 @@ use super::layers::{Member, MemberKind, tar, unpack};
 use super::users::{GROUP, PASSWD};
 use crate::support;
 
-/// The base without a Python.
+/// The files of the base without Python.
 const FILES: [&str; 9] = [
     "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
     "usr/lib/x86_64-linux-gnu/libc.so.6",
@@ -22,7 +22,7 @@ const FILES: [&str; 9] = [
     "usr/bin/setpriv",
     "usr/lib/x86_64-linux-gnu/libcap-ng.so.0",
 ];
-/// What `import ctypes` takes; the rest is within the program.
+/// The files that `import ctypes` needs; the rest is part of the interpreter.
 const PYTHON: [&str; 17] = [
     "usr/bin/python3.11",
     "usr/lib/x86_64-linux-gnu/libz.so.1",
@@ -78,7 +78,7 @@ pub struct Base {
 }
 
 impl Base {
-    /// Takes what it needs of the Debian; `None` with a word about it where that is missing.
+    /// Copies the files from the Debian. Without a Debian, prints that and returns `None`.
     pub fn new(python: bool) -> Option<Self> {
         let debian = support::part("bookworm")?;
         let members = members(&debian, python);
@@ -86,7 +86,7 @@ impl Base {
             .prefix("root-base")
             .tempdir_in(support::parts())
             .unwrap();
-        // Users other than root have to get through it.
+        // Users other than root must be able to search it.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         unpack(&members, folder.path());
         let bytes = tar(&members);
@@ -100,12 +100,12 @@ impl Base {
         Some(Self { folder, blob })
     }
 
-    /// The path on this machine of a file of it.
+    /// The path of a base file on this machine.
     pub fn path(&self, inside: &str) -> PathBuf {
         self.folder.path().join(inside.trim_start_matches('/'))
     }
 
-    /// A new root with the files of it, as hard links.
+    /// A new root with hard links to the base's files.
     pub fn root(&self) -> tempfile::TempDir {
         let root = tempfile::Builder::new()
             .prefix("root-case")

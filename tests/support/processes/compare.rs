@@ -1,4 +1,4 @@
-//! Every claim that a report makes of an image which a run can refute, against the run.
+//! Compares a report's claims on an image with a run of its processes, if a run can refute them.
 
 use std::collections::BTreeSet;
 
@@ -9,29 +9,29 @@ use super::spec::{Content, ImageSpec, ProcessSpec};
 use super::world::World;
 use super::{audit, generate, layers};
 
-/// How a claim and a run differ.
+/// The way in which a claim differs from a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The report says that the process gets CUPTI, and it does not.
+    /// According to the report the process gets CUPTI, but it does not.
     FalseGets,
-    /// It gets another file than the report says.
+    /// The process gets another file than in the report.
     OtherFile,
-    /// The report says that it does not get CUPTI, and it does.
+    /// According to the report the process does not get CUPTI, but it does.
     FalseNot,
-    /// The process gets CUPTI, and the report does not know that it asks.
+    /// The process gets CUPTI, and the report does not know the request.
     Unseen,
-    /// It asks in vain, and the report does not know that it asks.
+    /// The request fails, and the report does not know it.
     UnseenFailure,
-    /// The status of the image is not what a program without search paths meets.
+    /// The image's status differs from the result of a program without search paths.
     Status,
-    /// A copy is loadable and is not, or the other way round.
+    /// A copy is loadable in the report but not in the run, or the other way round.
     Copy,
-    /// A phase passes, and a process that it counts on fails.
+    /// A phase passes, although a process that it requires fails.
     FalsePass,
 }
 
 impl Kind {
-    /// The name in files.
+    /// The name in file names.
     pub fn name(self) -> &'static str {
         match self {
             Self::FalseGets => "does-not-get",
@@ -55,32 +55,32 @@ pub struct Difference {
     pub text: String,
 }
 
-/// What came of the claims of one image.
+/// The results for one image's claims.
 #[derive(Debug, Clone, Default)]
 pub struct Comparison {
-    /// The processes that were run.
+    /// The number of processes that ran.
     pub processes: usize,
-    /// How many of them got CUPTI.
+    /// The number of processes that got CUPTI.
     pub got: usize,
-    /// The claims that a run could refute.
+    /// The number of claims that a run could refute.
     pub claims: usize,
-    /// The processes whose program never started, or rests on an assumption that the report lists.
+    /// Processes whose program never started, or whose result depends on an assumption in the report.
     pub unreached: usize,
-    /// The processes of which the report says that it cannot be known.
+    /// Processes whose result is open in the report.
     pub open: usize,
-    /// The rules by which phases fail although every process gets CUPTI, once for each phase.
+    /// The rules that fail a phase although every process gets CUPTI, once per phase.
     pub alarms: Vec<String>,
-    /// Phases that fail for what they demand beside libcupti, which every process gets.
+    /// Phases that fail because of needs other than libcupti, although every process gets it.
     pub demands: usize,
-    /// Phases that fail where the report leaves open what those processes get that do not get CUPTI.
+    /// Phases that fail while a process gets no CUPTI for a reason that the report leaves open or does not count.
     pub left_open: usize,
     /// Phases that pass.
     pub passes: usize,
-    /// The claims that a run refuted.
+    /// The refuted claims.
     pub differences: Vec<Difference>,
 }
 
-/// What a report says that an object gets.
+/// An object's result according to the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Said {
     Gets(String),
@@ -89,17 +89,17 @@ enum Said {
     Nothing,
 }
 
-/// An image, its report, and what really came of its processes.
+/// An image, its report and its root, for the comparison with a run.
 pub struct Case<'a> {
     /// The image.
     pub spec: &'a ImageSpec,
-    /// What the program says.
+    /// The program's report.
     pub report: &'a Value,
-    /// The image in a folder.
+    /// The unpacked image.
     pub root: &'a Root,
 }
 
-/// Compares images: all are audited in one run.
+/// Compares images; one run audits all of them.
 pub fn compare_all(world: &World, specs: &[ImageSpec]) -> Vec<Comparison> {
     let members: Vec<_> = specs
         .iter()
@@ -134,14 +134,14 @@ impl Case<'_> {
         let real = self.root.run(&world.runner, self.spec, &commands);
         let mut comparison = self.processes(&real);
         self.phases(&real, &mut comparison);
-        // Which processes a changed start is for is not said: what it changes is the program's own.
+        // A changed start belongs to the program; the report does not say to which processes it applies.
         if !self.spec.features.iter().copied().any(generate::rules_start) {
             self.copies(world, &mut comparison);
         }
         comparison
     }
 
-    /// Compares what each process gets.
+    /// Compares the result of each process.
     pub fn processes(&self, real: &[Outcome]) -> Comparison {
         let mut comparison = Comparison::default();
         for (process, real) in self.spec.processes.iter().zip(real) {
@@ -164,7 +164,7 @@ impl Case<'_> {
                 (Said::Gets(_), Outcome::Not(_)) => Kind::FalseGets,
                 (Said::Not(_), Outcome::Gets(_)) => Kind::FalseNot,
                 (Said::Nothing, Outcome::Gets(_)) => Kind::Unseen,
-                // A name that tells nothing and leads to nothing is nobody's request for CUPTI.
+                // Without CUPTI in its name or in its result, this is not a request for CUPTI.
                 (Said::Nothing, Outcome::Not(_)) if !self.names_cupti(&process.object) => continue,
                 (Said::Nothing, Outcome::Not(_)) => Kind::UnseenFailure,
             };
@@ -177,8 +177,8 @@ impl Case<'_> {
         comparison
     }
 
-    /// Whether the program never started, which no verdict is about, or where the report says that it rests on files that a
-    /// script changes or on a program that starts it.
+    /// Whether the program never started, so that no verdict applies, or the report assumes something about files that
+    /// a script changes or about a launcher.
     fn leaves_reaching(&self, process: &ProcessSpec, words: &str) -> bool {
         let is_scripts = process
             .command
@@ -195,7 +195,7 @@ impl Case<'_> {
         is_told || assumes || is_scripts && !has_run
     }
 
-    /// Whether the report tells, by these words, that no Python imports a module.
+    /// Whether this message is that of a module that no Python can import.
     fn is_imported_by_nobody(&self, words: &str) -> bool {
         let findings = self.report["findings"].as_array().into_iter().flatten();
         let mut untold = findings.filter(|finding| finding["rule"] == "python-package-unreachable");
@@ -207,7 +207,7 @@ impl Case<'_> {
         })
     }
 
-    /// Whether what an object opens or needs says CUPTI.
+    /// Whether an object opens or needs a name with `libcupti` in it.
     fn names_cupti(&self, object: &str) -> bool {
         let entries = self.spec.layers.iter().filter_map(|layer| layer.get(object));
         let mut names = entries.filter_map(|entry| match &entry.is {
@@ -237,7 +237,7 @@ impl Case<'_> {
             "loaded" if lacks.is_some_and(|symbols| !symbols.is_empty()) => Said::Not("it lacks symbols".to_owned()),
             "loaded" => {
                 let path = consumer["path"].as_str().unwrap_or_default();
-                // The loader's path may begin at the working directory.
+                // The loader reports a path relative to the working directory.
                 let dir = process.directory.as_ref().or(self.spec.working_dir.as_ref());
                 let dir = dir.map_or("/", String::as_str);
                 let path = if path.starts_with('/') {
@@ -254,7 +254,8 @@ impl Case<'_> {
         }
     }
 
-    /// Compares the status and whether each copy is loadable with what a program without search paths opens.
+    /// Compares the image's status, and whether each copy is loadable, with the results of a program without search
+    /// paths.
     fn copies(&self, world: &World, comparison: &mut Comparison) {
         let copies = self.report["cupti"]["copies"].as_array().unwrap();
         let open = |value: &Value| value.to_string().contains("cannot be determined");
@@ -262,7 +263,7 @@ impl Case<'_> {
             return;
         }
         let sonames = copies.iter().filter_map(|copy| copy["soname"].as_str());
-        // A program that asks by a bare name shows by which one CUPTI is expected.
+        // A program that requests a bare name shows which CUPTI the image expects.
         let consumers = self.report["consumers"].as_array().into_iter().flatten();
         let wanted = consumers.filter_map(|consumer| consumer["for"].as_str());
         let wanted = wanted.filter(|name| name.starts_with("libcupti.so"));
@@ -295,10 +296,10 @@ impl Case<'_> {
         }
     }
 
-    /// A phase that passes says that everybody gets what it is for.
+    /// Compares the phases: if one passes, every process it requires must have worked.
     fn phases(&self, real: &[Outcome], comparison: &mut Comparison) {
-        // Of a process that cannot be determined, and of a module that nobody can import, the report says so; a phase
-        // passes for the others.
+        // The report lists processes whose result is open, and modules that nothing can import. A phase passes without
+        // them.
         let is_told = |number: &usize| match self.said(&self.spec.processes[*number]) {
             Said::Open(_) => false,
             Said::Not(words) => !self.is_imported_by_nobody(&words),
@@ -316,7 +317,7 @@ impl Case<'_> {
             let mut own = consumers.filter(|consumer| consumer["object"] == object.as_str());
             own.any(|consumer| consumer["required"] == "import")
         };
-        // The kernel or the loader ends it before any code of it runs.
+        // The kernel or the loader ends the process before its own code runs.
         let starts = [
             "cannot start",
             "error while loading shared",
@@ -329,7 +330,8 @@ impl Case<'_> {
         for (phase, verdict) in self.report["phases"].as_object().unwrap() {
             let counts: Vec<usize> = match phase.as_str() {
                 "profiling" => failing.clone(),
-                // Who opens CUPTI when profiling begins works without it, but for a command that does not start.
+                // A program that opens CUPTI when profiling begins works without it. The container's command must start
+                // all the same.
                 _ => failing
                     .iter()
                     .filter(|number| links(number) || ends(number))

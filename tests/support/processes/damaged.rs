@@ -1,8 +1,8 @@
-//! Damage to 64-bit objects, by the places of the gABI's structures.
+//! Damages 64-bit objects, at the offsets of the gABI's structures.
 
 use super::spec::Damage;
 
-/// `PT_DYNAMIC`, and a kind of segment that nobody knows.
+/// `PT_DYNAMIC`, and a segment type without a meaning.
 const DYNAMIC: u32 = 2;
 const UNKNOWN: u64 = 0x6000_0000;
 
@@ -28,7 +28,7 @@ fn read(bytes: &[u8], at: usize, size: usize) -> u64 {
     u64::from_le_bytes(value)
 }
 
-/// The place of the program header of the dynamic section.
+/// The offset of the program header for the dynamic section.
 fn dynamic_segment(bytes: &[u8]) -> usize {
     let [start, count] = [(32, 8), (56, 2)].map(|(at, size)| usize::try_from(read(bytes, at, size)).unwrap());
     let mut all = (0..count).map(|nth| start + 56 * nth);

@@ -1,11 +1,11 @@
-//! Generated images in a real Docker Engine: loaded as one archive, and each started as its config says.
+//! Runs generated images in a real Docker Engine: loads them as one archive, and starts each by its config.
 
 use testkit::oci::{Image, Layout};
 
 use super::runner::{Outcome, outcome};
 use crate::docker::Dockerd;
 
-/// Puts images into an engine, named `generated:nN`.
+/// Loads images into an engine under the names `generated:nN`.
 pub fn load(engine: &Dockerd, images: &[Image]) {
     let mut layout = Layout::new();
     for (number, image) in images.iter().enumerate() {
@@ -16,7 +16,7 @@ pub fn load(engine: &Dockerd, images: &[Image]) {
     engine.must(&["load", "--quiet", "-i", archive.to_str().unwrap()]);
 }
 
-/// What the process of an image gets that the engine starts.
+/// The result of the process that the engine starts for an image.
 pub fn run(engine: &Dockerd, number: usize) -> Outcome {
     let output = engine.docker(&["run", "--rm", "--network=none", &format!("generated:n{number}")]);
     let text = [output.stdout, output.stderr].concat();

@@ -1,4 +1,5 @@
-//! What images have beyond programs that ask for CUPTI by its name: one function for each feature.
+//! The features of generated images, one function each. An image without features only has programs that request CUPTI
+//! by its name.
 
 use super::generate::{Draft, cupti};
 use super::pythons;
@@ -15,7 +16,7 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         Feature::Through => through(draft),
         Feature::Setuid => more_rights(draft, &["4755", "4711", "4750"], None),
         Feature::Setgid => more_rights(draft, &["2755", "2711"], None),
-        // net_raw, which Docker leaves; sys_admin and perfmon, which it takes away; none
+        // net_raw, which Docker keeps; sys_admin and perfmon, which it drops; none.
         Feature::Capabilities => more_rights(draft, &["755", "711"], Some(&["2000", "200000", "4000000000", "0"])),
         Feature::FileMode => file_mode(draft),
         Feature::AccessList => access_list(draft),
@@ -184,7 +185,8 @@ fn through(draft: &mut Draft) {
     draft.process(path, vec![at.to_owned()]);
 }
 
-/// What else a program or a module needs: there for everybody, where its own search path leads, elsewhere, or not at all.
+/// Adds another library that a program or module needs: in a default folder, in the object's search path, elsewhere, or
+/// not at all.
 pub fn more_library(draft: &mut Draft) {
     let places = [
         (3, None),
@@ -260,7 +262,7 @@ fn script_interpreter(draft: &mut Draft) {
     start_by(draft, vec!["/entrypoint.sh".to_owned()]);
 }
 
-/// The path of a program that is there.
+/// The path of an existing program.
 fn some_program(draft: &mut Draft) -> String {
     let programs: Vec<String> = draft.spec.layers[1]
         .keys()
@@ -305,7 +307,7 @@ fn file_mode(draft: &mut Draft) {
     }
 }
 
-/// Modes and lists together: what the mask leaves stands in the mode as that of the group.
+/// Sets modes together with access lists: the mode's group bits show the list's mask.
 fn access_list(draft: &mut Draft) {
     draft.user();
     let (folder, _, file) = draft.some_copy();
@@ -332,7 +334,7 @@ fn access_list(draft: &mut Draft) {
     entry.access_list = list;
 }
 
-/// Some copies are of another build.
+/// Replaces some copies by another build.
 fn another_cupti(draft: &mut Draft, builds: &[Build]) {
     for _ in 0..=draft.random.below(2) {
         let file = draft.some_copy().2;
@@ -467,7 +469,7 @@ fn alias(draft: &mut Draft) {
     draft.program(opens(&name, Build::Open));
 }
 
-/// Takes all programs but the first away: what starts that one is not for them.
+/// Removes all programs but the first, because the changed start only applies to that one.
 pub fn leave_first(draft: &mut Draft) {
     for gone in draft.spec.processes.split_off(1) {
         for layer in &mut draft.spec.layers {
@@ -476,7 +478,7 @@ pub fn leave_first(draft: &mut Draft) {
     }
 }
 
-/// Leaves one process, which the config starts by these words before the program's.
+/// Keeps one process; the config puts these words before its command.
 fn start_by(draft: &mut Draft, before: Vec<String>) {
     leave_first(draft);
     let mut process = draft.spec.processes[0].clone();
@@ -491,7 +493,7 @@ fn start_by(draft: &mut Draft, before: Vec<String>) {
     draft.spec.processes = vec![process];
 }
 
-/// A folder with CUPTI, mostly one that nothing but the start of the process leads to.
+/// A folder with CUPTI, usually one that only the start of the process adds to the search path.
 fn folder_of_start(draft: &mut Draft) -> String {
     if draft.random.chance(30) {
         return draft.some_copy().0;
@@ -538,7 +540,7 @@ fn script(draft: &mut Draft) {
     start_by(draft, vec!["/entrypoint.sh".to_owned()]);
 }
 
-/// A program in front of the image's own that changes who that is, or leaves it another effective user.
+/// Starts the image's program through another that changes the user, or leaves it with another effective user.
 fn changed_user(draft: &mut Draft) {
     let folder = folder_of_start(draft);
     draft.env("LD_LIBRARY_PATH", &folder);
@@ -559,7 +561,7 @@ fn changed_user(draft: &mut Draft) {
             ("4755", (1001, 1001), None),
             ("2755", (0, 1500), None),
             ("755", (0, 0), None),
-            // net_raw, which Docker leaves
+            // net_raw, which Docker keeps.
             ("755", (0, 0), Some("2000")),
         ]);
         let entry = draft.put(2, "/usr/local/bin/wrap", Content::Object(opens("", Build::Wrapper)));
@@ -577,7 +579,7 @@ fn changed_user(draft: &mut Draft) {
     start_by(draft, words.split(' ').map(str::to_owned).collect());
 }
 
-/// A script that the kernel may execute for its user, whose shell may not read it.
+/// A script that its user may execute, but whose shell may not be able to read it.
 fn script_mode(draft: &mut Draft) {
     draft.user();
     let folder = folder_of_start(draft);
@@ -593,7 +595,7 @@ fn script_mode(draft: &mut Draft) {
     start_by(draft, vec!["/entrypoint.sh".to_owned()]);
 }
 
-/// The program is started in another directory, and its names or its search path are relative.
+/// Starts the program in another directory, with a relative name or search path.
 fn directory(draft: &mut Draft) {
     let folder = folder_of_start(draft);
     let (above, last) = folder.rsplit_once('/').unwrap();
@@ -647,7 +649,7 @@ fn directory(draft: &mut Draft) {
     draft.spec.processes[0].directory = Some(above).filter(|_| goes);
 }
 
-/// What loops make of the search path; `FOLDER` is one with CUPTI.
+/// Loops that set the search path; `FOLDER` is replaced by a folder with CUPTI.
 const LOOPS: [&str; 9] = [
     "while read -r line; do export \"$line\"; done < /etc/cupti.env\n",
     "for name in LD_LIBRARY_PATH LD_PRELOAD; do unset $name; done\n",
@@ -660,7 +662,7 @@ const LOOPS: [&str; 9] = [
     "for folder in a b; do [ $folder = b ] && break; unset LD_LIBRARY_PATH; done\n",
 ];
 
-/// What scripts read besides.
+/// Other files that scripts read.
 const READS: [&str; 7] = [
     ". /etc/cupti.env\nexport LD_LIBRARY_PATH\n",
     "set -a; . /etc/cupti.env; set +a\n",
@@ -671,7 +673,7 @@ const READS: [&str; 7] = [
     "cd /srv\n. ./gone.env\nexport LD_LIBRARY_PATH=FOLDER\n",
 ];
 
-/// A script with one of these texts in front of the program.
+/// Starts the program through a script with one of these texts.
 fn script_of(draft: &mut Draft, texts: &[&str]) {
     let folder = folder_of_start(draft);
     if draft.random.chance(50) {
@@ -727,7 +729,7 @@ fn sourced(draft: &mut Draft) {
     draft.spec.entrypoint.clone_from(&process.command);
 }
 
-/// Programs that open CUPTI in a namespace of its own, where what is mapped already does not count.
+/// Programs that open CUPTI in a new link-map list, where objects that are already mapped do not count.
 fn namespace(draft: &mut Draft) {
     if draft.random.chance(40) {
         let file = "/opt/start/lib/libcupti.so.12";

@@ -1,10 +1,10 @@
-//! Makes images of seeds: places for CUPTI, an environment, programs that ask for it, and features on top of that.
+//! Generates an image from a seed: places for CUPTI, an environment, programs that request it, and features.
 
 use super::features;
 use super::random::Random;
 use super::spec::{Build, Content, EntrySpec, Feature, ImageSpec, ObjectSpec, ProcessSpec};
 
-/// Where a copy of CUPTI may lie.
+/// The folders for copies of CUPTI.
 pub const PLACES: [&str; 6] = [
     "/usr/lib/x86_64-linux-gnu",
     "/usr/local/cuda-12.4/lib64",
@@ -13,7 +13,7 @@ pub const PLACES: [&str; 6] = [
     "/srv/tools/cupti",
     "/usr/local/lib",
 ];
-/// The sonames that copies have and programs ask for.
+/// The sonames of copies and of requests, with their weights.
 pub const SONAMES: [(usize, &str); 4] = [
     (80, "libcupti.so.12"),
     (6, "libcupti.so.13"),
@@ -21,7 +21,7 @@ pub const SONAMES: [(usize, &str); 4] = [
     (10, "libcupti.so"),
 ];
 
-/// Every feature, each as often as its weight says.
+/// Every feature with its weight.
 pub const FEATURES: [(usize, Feature); 46] = [
     (3, Feature::Plain),
     (4, Feature::Layers),
@@ -77,7 +77,7 @@ pub fn make(seed: u64) -> ImageSpec {
     let mut features = vec![random.weighted(&FEATURES)];
     while random.chance(35) && features.len() < 3 {
         let more = random.weighted(&FEATURES);
-        // Two that rule the start, or two kinds of Python, would hide each other.
+        // Two features that change the start, or two kinds of Python, would hide each other.
         let clashes = |other: &Feature| {
             *other == more || rules_start(*other) && rules_start(more) || is_python(*other) && is_python(more)
         };
@@ -85,7 +85,7 @@ pub fn make(seed: u64) -> ImageSpec {
             features.push(more);
         }
     }
-    // What rules the start comes last, when the programs are there.
+    // Features that change the start come last, because they need the programs.
     features.sort_by_key(|feature| rules_start(*feature));
     make_with(seed, &features)
 }
@@ -117,7 +117,7 @@ pub fn make_with(seed: u64, features: &[Feature]) -> ImageSpec {
     draft.finish()
 }
 
-/// Whether what starts the program is of this feature.
+/// Whether the feature changes how the program starts.
 pub fn rules_start(feature: Feature) -> bool {
     matches!(
         feature,
@@ -137,15 +137,15 @@ fn is_python(feature: Feature) -> bool {
     feature >= Feature::PythonSystem
 }
 
-/// An image that is being made.
+/// An image under construction.
 pub struct Draft {
-    /// What there is of it.
+    /// The image so far.
     pub spec: ImageSpec,
-    /// The random numbers of its seed.
+    /// Random numbers from the image's seed.
     pub random: Random,
-    /// The copies of CUPTI: the folder, the soname, and the file.
+    /// The copies of CUPTI: folder, soname and file.
     pub copies: Vec<(String, String, String)>,
-    /// Whether everybody would get CUPTI without further features.
+    /// Whether every process would get CUPTI without further features.
     healthy: bool,
 }
 
@@ -160,7 +160,7 @@ impl Draft {
         &mut entries[path]
     }
 
-    /// Adds a copy of CUPTI to a folder, with links as packages make them.
+    /// Adds a copy of CUPTI to a folder, with the links of a package.
     pub fn copy(&mut self, folder: &str, soname: &str) {
         let plain = self.random.chance(40) || soname == "libcupti.so";
         let file = if plain {
@@ -186,7 +186,7 @@ impl Draft {
         self.copies.push((folder.to_owned(), soname.to_owned(), path));
     }
 
-    /// A soname that programs ask for.
+    /// A soname for a program to request.
     pub fn soname(&mut self) -> String {
         if self.healthy {
             return "libcupti.so.12".to_owned();
@@ -194,7 +194,7 @@ impl Draft {
         self.random.weighted(&SONAMES).to_owned()
     }
 
-    /// One of the copies; a folder that holds none where there is no copy.
+    /// One of the copies, or a folder without CUPTI if there is no copy.
     pub fn some_copy(&mut self) -> (String, String, String) {
         if self.copies.is_empty() {
             let at = "/opt/gone";
@@ -207,7 +207,7 @@ impl Draft {
         self.random.one_of(&self.copies).clone()
     }
 
-    /// Adds a program and a process of it.
+    /// Adds a program and a process that runs it.
     pub fn program(&mut self, object: ObjectSpec) -> String {
         let number = self.spec.processes.len();
         let path = format!("/opt/prog{number}/bin/prog{number}");
@@ -230,7 +230,7 @@ impl Draft {
         self.spec.env.push(format!("{name}={value}"));
     }
 
-    /// Sets `USER`, mostly to one without the rights of root.
+    /// Sets `USER`, usually to one without root's rights.
     pub fn user(&mut self) {
         if self.spec.user.is_none() {
             let forms = [
@@ -254,7 +254,7 @@ impl Draft {
         }
     }
 
-    /// A CUPTI that every process without rights of its own gets, with what lies beside it.
+    /// Adds a CUPTI that every unprivileged process gets, with its adjacent library.
     fn whole_cupti(&mut self) {
         let folder = self.random.pick(&PLACES).to_owned();
         self.put(
@@ -355,7 +355,7 @@ impl Draft {
 
     fn finish(mut self) -> ImageSpec {
         if self.spec.entrypoint.is_empty() && self.spec.cmd.is_empty() {
-            // The programs of the features come last, and are as likely to be the image's own.
+            // The programs of the features come last; this makes one of them the image's own as often as another.
             let first = if self.random.chance(50) {
                 self.spec.processes.len() - 1
             } else {

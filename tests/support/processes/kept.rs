@@ -1,4 +1,4 @@
-//! Images that are kept in `testdata/processes/`: a report once said of each what a run refuted.
+//! The images in `testdata/processes/`: on each, a run once refuted a claim of the report.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/processes")
 }
 
-/// The images that are kept, by the names of their files.
+/// The kept images by file name.
 pub fn kept() -> BTreeMap<String, ImageSpec> {
     let mut specs = BTreeMap::new();
     for file in fs::read_dir(folder()).unwrap() {
@@ -27,11 +27,11 @@ pub fn kept() -> BTreeMap<String, ImageSpec> {
     specs
 }
 
-/// Keeps an image on which a claim of this kind is refuted, and says where.
+/// Writes an image with a refuted claim of this kind to the folder, and returns a message with its path.
 pub fn keep(world: &World, spec: &ImageSpec, kind: Kind) -> String {
     let find = |spec: &ImageSpec| -> Option<Difference> {
         let comparison = compare_all(world, std::slice::from_ref(spec)).pop()?;
-        // A program that is not there answers nothing.
+        // A missing program gives no result.
         let answers = |difference: &Difference| !difference.text.contains("cannot start: No such file");
         let mut found = comparison.differences.into_iter();
         found.find(|difference| difference.kind == kind && answers(difference))

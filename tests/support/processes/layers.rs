@@ -1,4 +1,4 @@
-//! The layers of an image twice: as tar archives, for the audit and for an engine, and applied to a folder.
+//! Writes an image's layers as tar archives, for the audit and for an engine, or applies them to a folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,24 +12,24 @@ use super::base::Base;
 use super::objects::Compiler;
 use super::spec::{Content, EntrySpec, ImageSpec};
 
-/// A member of a layer's archive.
+/// A member of a layer's tar archive.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// The path, without `/` in front.
+    /// The path, without a leading `/`.
     pub path: String,
     /// The permission bits.
     pub mode: u32,
-    /// The user and the group that own it.
+    /// The owning user and group.
     pub owner: (u32, u32),
     /// The value of `security.capability`.
     pub capability: Option<Vec<u8>>,
     /// The value of `system.posix_acl_access`.
     pub access_list: Option<Vec<u8>>,
-    /// What it is.
+    /// The member's kind.
     pub kind: MemberKind,
 }
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Debug, Clone)]
 pub enum MemberKind {
     /// A folder.
@@ -40,16 +40,16 @@ pub enum MemberKind {
     Symlink(String),
     /// A hard link to a member of the same archive.
     Hardlink(String),
-    /// The path is gone.
+    /// A whiteout for the path.
     Whiteout,
-    /// What lies in the folder is gone.
+    /// An opaque whiteout in the folder.
     Opaque,
 }
 
-/// What a folder is like: its mode and its owner.
+/// A folder's mode, owner and access list.
 type FolderFacts = (u32, (u32, u32), Option<Vec<u8>>);
 
-/// The members of each layer of an image, the folders above each in front of it.
+/// The members of each layer of an image. Parent folders come before their content.
 pub fn members(spec: &ImageSpec, compiler: &Compiler, base: &Base) -> Vec<Vec<Member>> {
     let mut folders = BTreeMap::from([("tmp".to_owned(), (0o1777, (0, 0), None))]);
     let layers = spec.layers.iter();
@@ -150,7 +150,7 @@ fn capability(mask: &str) -> Vec<u8> {
         .collect()
 }
 
-/// `struct posix_acl_xattr_header` and its entries; the owner and the others may what the mode says.
+/// `struct posix_acl_xattr_header` and its entries. The mode determines the entries of the owner and of others.
 fn access_list(entry: &EntrySpec) -> Option<Vec<u8>> {
     let mode = u16::try_from(entry.permissions() & 0o777).unwrap();
     let own = [(1, mode >> 6, u32::MAX), (32, mode & 7, u32::MAX)];
@@ -221,8 +221,8 @@ fn append(tar: &mut tar::Builder<Vec<u8>>, member: &Member) {
     tar.append(&header, content).unwrap();
 }
 
-/// Applies a layer to a root file system, and returns the files with capabilities. What is there is replaced, never
-/// written in place: files of the base are hard links.
+/// Applies a layer to a root file system, and returns the files with capabilities. Files are replaced, never written in
+/// place, because the base's are hard links.
 pub fn unpack(members: &[Member], root: &Path) -> Vec<(String, Vec<u8>)> {
     for member in members {
         let at = root.join(&member.path);
@@ -255,7 +255,7 @@ pub fn unpack(members: &[Member], root: &Path) -> Vec<(String, Vec<u8>)> {
         if matches!(member.kind, MemberKind::Hardlink(_)) {
             continue;
         }
-        // First the owner: changing it takes away the bits for other rights.
+        // The owner comes first, because chown clears the setuid and setgid bits.
         lchown(&at, Some(member.owner.0), Some(member.owner.1)).unwrap();
         if !matches!(member.kind, MemberKind::Symlink(_)) {
             fs::set_permissions(&at, fs::Permissions::from_mode(member.mode)).unwrap();

@@ -1,4 +1,4 @@
-//! Images with processes in them that really run: the generator, the judge and what is compared.
+//! Images whose processes really run: the generator, the judge and the comparison.
 
 pub mod audit;
 pub mod base;
@@ -21,7 +21,7 @@ pub mod world;
 
 use crate::session;
 
-/// Whether the test may mount in a name space of its own.
+/// Whether the test may mount in its own mount namespace.
 fn may_mount() -> bool {
     session::is_allowed()
 }

@@ -1,4 +1,4 @@
-//! The objects of generated images: each kind is compiled once, and names and search paths are written into copies.
+//! The objects of generated images. Each kind is compiled once, and names and search paths are written into copies.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use super::damaged;
 use super::spec::{Build, ObjectSpec};
 use crate::support;
 
-/// The room for a name; `probe.c` has the same.
+/// The placeholder for a name, as in `probe.c`.
 const NAME: &str =
     "@NAME@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@";
-/// The room for a search path.
+/// The placeholder for a search path.
 const PATH: &str = "@PATH@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@";
 
-/// The compiler, and what it has made.
+/// The compiler and the objects compiled so far.
 pub struct Compiler {
     folder: tempfile::TempDir,
     made: Mutex<HashMap<(Build, SearchPathTag), Vec<u8>>>,
 }
 
-/// The tag by which an object has a search path.
+/// The dynamic tag of an object's search path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum SearchPathTag {
     None,
@@ -30,7 +30,7 @@ enum SearchPathTag {
 }
 
 impl Compiler {
-    /// The compiler; `None` with a word about it where it is missing.
+    /// The compiler. If it is missing, prints that and returns `None`.
     pub fn new() -> Option<Self> {
         if !support::have("gcc", "gcc") {
             return None;
@@ -39,7 +39,7 @@ impl Compiler {
             folder: tempfile::tempdir().unwrap(),
             made: Mutex::default(),
         };
-        // What programs are linked with: a library whose soname is the room for one.
+        // Programs link this library, whose soname is the placeholder.
         compiler.compile("stub.so", "probe.c", &flags(Build::Cupti, &compiler.path("")));
         compiler.compile(
             "uses.so",
@@ -137,7 +137,7 @@ const SONAME: &str = "-Wl,-soname,@NAME@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
 const MORE_SONAME: &str = "-Wl,-soname,libmore.so.1";
 const FOREIGN_LOADER: &str = "-Wl,--dynamic-linker=/opt/loader/ld.so";
 
-/// What the compiler is told; `here` is the folder of the libraries that are linked.
+/// The compiler's arguments; `here` is the folder of the linked libraries.
 fn flags(build: Build, here: &str) -> Vec<&'static str> {
     let kind: &[&str] = match build {
         Build::Cupti => &["-DCUPTI", SONAME],
@@ -193,12 +193,12 @@ fn flags(build: Build, here: &str) -> Vec<&'static str> {
         all.extend(["-shared", "-fPIC"]);
     }
     all.extend(kind);
-    // The folder is one of a process, and so lives as long as it.
+    // Leaked: there is only one folder per process.
     all.push(Box::leak(format!("-L{here}").into_boxed_str()));
     all
 }
 
-/// Writes a text into its room, where an object has one.
+/// Replaces a placeholder by a text, if the object contains it.
 fn write_into(bytes: &mut [u8], room: &str, text: &str) {
     assert!(text.len() < room.len(), "{text} is too long");
     let mut from = 0;

@@ -1,12 +1,12 @@
-//! Python environments of every kind, with modules that get CUPTI when they are imported.
+//! Python environments of every kind, with modules that get CUPTI on import.
 
 use super::features::{leave_first, more_library};
 use super::generate::{Draft, cupti, object};
 use super::spec::{Build, Content, Feature, ObjectSpec};
 
-/// What ends the name of a module of Debian's Python.
+/// The suffix of extension modules of Debian's Python.
 const EXT: &str = ".cpython-311-x86_64-linux-gnu.so";
-/// The standard library of the base, for a prefix of its own.
+/// The base's standard library, for a separate prefix.
 const STANDARD: [&str; 13] = [
     "os.py",
     "site.py",
@@ -23,11 +23,11 @@ const STANDARD: [&str; 13] = [
     "lib-dynload/_ctypes.cpython-311-x86_64-linux-gnu.so",
 ];
 
-/// Where packages lie, and who imports them.
+/// A package folder and the interpreter that imports from it.
 struct Site {
     folder: String,
     python: String,
-    /// The options of every Python of the image.
+    /// The options of every Python in the image.
     options: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         Feature::PythonPrefix => prefix(draft),
         _ => venv(draft),
     };
-    // The report is on what the config starts: with it, every Python of the image has these options.
+    // The report applies the options of the config's command to all Pythons of the image.
     let is_free = draft.spec.features == [feature];
     if is_free && draft.random.chance(20) {
         let options = ["-I", "-S", "-E", "-s", "-P"];
@@ -85,7 +85,7 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
     }
 }
 
-/// A script sets the folder of packages, or forgets it.
+/// Starts the process through a script that sets or unsets `PYTHONPATH`.
 fn by_script(draft: &mut Draft, first: usize) {
     let body = if draft.random.chance(50) {
         draft.spec.env.retain(|variable| !variable.starts_with("PYTHONPATH="));
@@ -115,7 +115,7 @@ fn venv(draft: &mut Draft) -> Site {
         .random
         .pick(&["/opt/venv", "/home/app/.venv", "/srv/app/env"])
         .to_owned();
-    // Copied from a stage whose Python lies elsewhere, or is not in this image.
+    // As if copied from a stage whose Python is in another folder, or not in this image.
     let home = draft.random.weighted(&[(8, "/usr/bin"), (1, "/opt/gone/bin")]);
     let link = draft
         .random
@@ -160,7 +160,7 @@ fn pth(draft: &mut Draft) -> Site {
         draft.user();
     }
     if draft.random.chance(20) {
-        // Passed and not listed.
+        // Python may search the folder, but not list it.
         draft.user();
         let closed = draft.random.pick(&[folder, site]).to_owned();
         draft.put(1, &closed, Content::Dir).mode = Some("711".to_owned());
@@ -184,7 +184,7 @@ fn prefix(draft: &mut Draft) -> Site {
         let soname = draft.soname();
         draft.put(1, &format!("{top}/lib/{soname}"), cupti(&soname));
     }
-    // Debian's site module has no site-packages but in virtual environments.
+    // Debian's site module adds site-packages only in virtual environments.
     Site::new(
         &format!("{top}/lib/python3.11/dist-packages"),
         &format!("{top}/bin/python"),
@@ -196,10 +196,10 @@ fn import(site: &Site, what: &str) -> Vec<String> {
     program.chain(["-c".to_owned(), format!("import {what}")]).collect()
 }
 
-/// What tells which file of CUPTI is mapped.
+/// Prints the mapped file of CUPTI.
 const TELL: &str = "print('gets', next(line.split()[-1] for line in open('/proc/self/maps') if 'cupti.so' in line))\n";
 
-/// A module whose text opens CUPTI: by its name, or by a path that it puts together.
+/// A module whose source opens CUPTI by its name, or by a path that it computes.
 fn opener(draft: &mut Draft, site: &Site) {
     let wheel = format!("{}/nvidia/cuda_cupti/lib/libcupti.so.12", site.folder);
     let call = match draft.random.below(4) {
@@ -236,7 +236,7 @@ fn module(draft: &mut Draft, site: &Site, number: usize) {
         _ => {}
     }
     draft.put(1, &path, Content::Object(object));
-    // Without it the folder is a package as well.
+    // Without `__init__.py`, the folder is a namespace package.
     if draft.random.chance(50) {
         let init = format!("{}/tool{number}/__init__.py", site.folder);
         draft.put(1, &init, Content::Text(String::new()));
@@ -244,7 +244,7 @@ fn module(draft: &mut Draft, site: &Site, number: usize) {
     draft.process(&path, import(site, &format!("tool{number}.probe_ext")));
 }
 
-/// A module that needs a library besides, which may be there, and which its package may open before.
+/// A module that needs another library, which may exist. Its package may open that library first.
 fn missing(draft: &mut Draft, site: &Site) {
     more_library(draft);
     let path = format!("{}/needy/probe_ext{EXT}", site.folder);
@@ -262,8 +262,7 @@ fn missing(draft: &mut Draft, site: &Site) {
     draft.process(&path, import(site, "needy.probe_ext"));
 }
 
-/// Packages whose text imports what is there or not, or opens libraries by names that it finds; and modules that are not
-/// whole.
+/// Packages whose source imports modules that may be missing, or opens libraries that it lists; and incomplete modules.
 fn imports(draft: &mut Draft, site: &Site) {
     let folder = format!("{}/nvidia/cuda_cupti/lib", site.folder);
     let lists = format!(
@@ -356,7 +355,7 @@ fn preload(draft: &mut Draft, site: &Site) {
     package(draft, site, "tracer", &init, None);
 }
 
-/// PyTorch as its wheels were up to 2.9, and a module that works once it is imported.
+/// PyTorch like its wheels up to 2.9, and a module that works once torch is imported.
 fn after(draft: &mut Draft, site: &Site) {
     let rpath = "$ORIGIN/../../nvidia/cuda_cupti/lib".to_owned();
     let init = "import ctypes, os\ndeps = os.path.join(os.path.dirname(__file__), 'lib', 'libtorch_global_deps.so')\n\

@@ -1,4 +1,4 @@
-//! Starts the processes of an image in a folder as an engine would, and says what each got.
+//! Starts an image's processes in a folder like an engine would, and reports each result.
 
 use std::fs;
 use std::io::{BufRead as _, Read as _, Write as _};
@@ -13,16 +13,16 @@ use super::spec::ImageSpec;
 use super::users::{self, Credentials};
 use crate::support;
 
-/// What a process really got.
+/// The real result of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// CUPTI, from this file.
+    /// It got CUPTI from this file.
     Gets(String),
-    /// Nothing: what it said last.
+    /// It got nothing; this is its last output.
     Not(String),
 }
 
-/// The image applied to a folder.
+/// An image applied to a folder.
 pub struct Root {
     folder: tempfile::TempDir,
     capable: Vec<(String, Vec<u8>)>,
@@ -36,7 +36,7 @@ impl Root {
         for layer in layers {
             capable.extend(layers::unpack(layer, folder.path()));
         }
-        // A later layer may have replaced one that could more.
+        // A later layer may have replaced a file with capabilities by one without.
         let is_last = |path: &str| {
             let mut all = layers.iter().flatten().rev();
             all.find(|member| member.path == path)
@@ -51,7 +51,7 @@ impl Root {
         Self { folder, capable }
     }
 
-    /// A root that another program has unpacked, files with their capabilities; it is moved.
+    /// Takes over a root that another program unpacked; its files already have their capabilities.
     pub fn unpacked(root: &Path) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("root-case")
@@ -67,7 +67,7 @@ impl Root {
         self.folder.path()
     }
 
-    /// A path of the image without links; what is not there stands for itself. `None` where links lead in a circle.
+    /// Resolves links in a path of the image. A missing path resolves to itself, and a loop of links to `None`.
     pub fn real_path(&self, path: &str) -> Option<String> {
         let mut pending: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
         let mut at: Vec<String> = Vec::new();
@@ -97,9 +97,9 @@ impl Root {
         Some(format!("/{}", at.join("/")))
     }
 
-    /// Runs commands one after the other, each in the environment of the image.
+    /// Runs commands in order, each in the image's environment.
     pub fn run(&self, tool: &Path, spec: &ImageSpec, commands: &[Vec<String>]) -> Vec<Outcome> {
-        // A program that another thread starts has what is just being written open until it is executed.
+        // A thread that starts a program keeps the file that another is writing open until exec.
         let is_busy = |outcome: &Outcome| matches!(outcome, Outcome::Not(words) if words.contains("Text file busy"));
         loop {
             let outcomes = self.run_once(tool, spec, commands);
@@ -116,7 +116,7 @@ impl Root {
                 .map(|_| Outcome::Not("there is no such user".to_owned()))
                 .collect();
         };
-        // An engine makes the working directory where there is none (moby, `Container.SetupWorkingDirectory`).
+        // An engine creates a missing working directory (moby, `Container.SetupWorkingDirectory`).
         if let Some(dir) = self.real_path(spec.working_dir.as_deref().unwrap_or("/")) {
             fs::create_dir_all(self.path().join(dir.trim_start_matches('/'))).unwrap();
         }
@@ -174,7 +174,7 @@ impl Root {
     }
 }
 
-/// The environment of a process: what an engine adds where the image does not say it.
+/// The environment of a process, with the engine's defaults for variables that the image does not set.
 fn environment(spec: &ImageSpec, user: &Credentials) -> Vec<String> {
     let mut env: Vec<String> = Vec::new();
     for variable in &spec.env {
@@ -194,7 +194,7 @@ fn environment(spec: &ImageSpec, user: &Credentials) -> Vec<String> {
     env
 }
 
-/// What a process said, in short.
+/// Summarizes a process's output.
 pub fn outcome(said: &str, status: &str) -> Outcome {
     let mut lines = said.lines().filter_map(|line| line.strip_prefix("gets "));
     match lines.next_back() {
@@ -206,7 +206,7 @@ pub fn outcome(said: &str, status: &str) -> Outcome {
     }
 }
 
-/// Where a tool of the judge lies that is run in roots.
+/// The path of a static tool that the judge runs in roots.
 pub fn tool(compiler: &super::objects::Compiler) -> PathBuf {
     compiler.tool("run_as.c")
 }

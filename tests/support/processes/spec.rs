@@ -1,24 +1,24 @@
-//! An image as readable data: what its layers hold, how its config starts it, and the processes that are run in it.
-//! Generated images and those that are kept in `testdata/processes/` have the same form.
+//! An image as readable data: its layers, its config, and the processes to run. Generated images and those in
+//! `testdata/processes/` have the same form.
 
 use std::fmt;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-/// An image and the processes that ask for CUPTI in it.
+/// An image and its processes that request CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImageSpec {
     /// The question, in words.
     #[serde(skip_serializing_if = "is_default")]
     pub about: String,
-    /// The seed that it comes from.
+    /// The seed that generated it.
     #[serde(skip_serializing_if = "is_default")]
     pub seed: u64,
-    /// What it was made with; by these disagreements are counted.
+    /// The features that it was generated with; disagreements are counted per feature.
     pub features: Vec<Feature>,
-    /// Whether the lowest layer holds a Python.
+    /// Whether the lowest layer contains a Python.
     #[serde(skip_serializing_if = "is_default")]
     pub python: bool,
     /// `USER`.
@@ -36,41 +36,41 @@ pub struct ImageSpec {
     /// `CMD`, in the exec form.
     #[serde(skip_serializing_if = "is_default")]
     pub cmd: Vec<String>,
-    /// The layers above the base, lowest first: what lies at each absolute path.
+    /// The layers above the base, lowest first: an entry per absolute path.
     pub layers: Vec<IndexMap<String, EntrySpec>>,
-    /// The processes. The first is the one that the config starts.
+    /// The processes. The config starts the first one.
     pub processes: Vec<ProcessSpec>,
 }
 
-/// A process, and the object in it that asks for CUPTI.
+/// A process, and the object in it that requests CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessSpec {
-    /// The path of the object that asks.
+    /// The path of the requesting object.
     pub object: String,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// The working directory in the end, where the command goes to another.
+    /// The final working directory, if the command changes it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub directory: Option<String>,
 }
 
-/// What lies at a path of a layer.
+/// An entry at a path of a layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EntrySpec {
-    /// What it is.
+    /// The content.
     pub is: Content,
-    /// The permission bits in octal, where they are not the usual ones.
+    /// The permission bits in octal, if not the default.
     #[serde(default, skip_serializing_if = "is_default")]
     pub mode: Option<String>,
-    /// The user and the group that own it; root's where it is not said.
+    /// The owning user and group; root by default.
     #[serde(default, skip_serializing_if = "is_default")]
     pub owner: (u32, u32),
-    /// The permitted capabilities of the file, as a mask in hexadecimal; they are effective too.
+    /// The file's permitted capabilities as a hexadecimal mask; they are also effective.
     #[serde(default, skip_serializing_if = "is_default")]
     pub capabilities: Option<String>,
-    /// The entries of its access list beside those of the owner and the others: tag, bits and number (acl(5)).
+    /// The access list without the entries of the owner and of others: tag, bits and number (acl(5)).
     #[serde(default, skip_serializing_if = "is_default")]
     pub access_list: Vec<(u16, u16, u32)>,
 }
@@ -87,7 +87,7 @@ pub enum Content {
     Hardlink(String),
     /// The path is deleted from the layers below.
     Whiteout,
-    /// What the layers below have in this folder is hidden.
+    /// The lower layers' content of this folder is hidden.
     Opaque,
     /// A text, or a script.
     Text(String),
@@ -97,17 +97,17 @@ pub enum Content {
     Cache(Vec<(String, String)>),
     /// A copy of a file of the lowest layer.
     Copy(String),
-    /// The Python of the lowest layer with a `DT_RPATH`.
+    /// The Python of the lowest layer, with a `DT_RPATH`.
     Python(String),
 }
 
-/// An object that the compiler made, with names of its own.
+/// A compiled object into which names are written.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectSpec {
-    /// What is compiled.
+    /// The kind of object.
     pub build: Build,
-    /// What it opens or needs; of a library its soname.
+    /// The name that it opens or needs; a library's soname.
     pub name: String,
     /// `DT_RPATH`.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -115,43 +115,43 @@ pub struct ObjectSpec {
     /// `DT_RUNPATH`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub runpath: Option<String>,
-    /// What is wrong with it, if anything.
+    /// The damage, if any.
     #[serde(default, skip_serializing_if = "is_default")]
     pub damage: Option<Damage>,
 }
 
-/// What is wrong with an object.
+/// The damage to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Damage {
-    /// It ends after this many of a thousand bytes.
+    /// It is truncated after this many thousandths of its bytes.
     Cut(usize),
-    /// There is no dynamic section.
+    /// It has no dynamic section.
     NoDynamic,
-    /// The type of the object.
+    /// It has another object type.
     Type(u16),
-    /// The processor.
+    /// It is for another processor.
     Machine(u16),
-    /// The version in the identification.
+    /// It has another version in the identification.
     Version(u8),
-    /// The ABI in the identification.
+    /// It has another ABI in the identification.
     Abi(u8),
 }
 
-/// What an object does; see `probe.c`.
+/// The behaviour of an object; see `probe.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Build {
     /// A libcupti.
     #[default]
     Cupti,
-    /// A libcupti with a megabyte of storage at a fixed place in every thread.
+    /// A libcupti with a megabyte of static TLS.
     CuptiStaticTls,
-    /// A libcupti with about as much of it as a process has to spare.
+    /// A libcupti with about as much static TLS as a process has to spare.
     CuptiSomeTls,
-    /// A libcupti that calls a function that is nowhere, bound when it is mapped.
+    /// A libcupti that calls an undefined function, bound on loading.
     CuptiUnboundNow,
-    /// The same, bound when it is called, or when who opens it says so.
+    /// Same, bound on the call, or on loading if dlopen asks for that.
     CuptiUnbound,
     /// A library that does nothing.
     Empty,
@@ -159,9 +159,9 @@ pub enum Build {
     Link,
     /// A program that opens a name.
     Open,
-    /// A program that puts the major version into a name and opens it.
+    /// A program that composes a name from a pattern and the major version, and opens it.
     OpenPattern,
-    /// A program that opens `libcupti.so.12`, which no string of it says.
+    /// A program that opens `libcupti.so.12`, but contains no such string.
     OpenImmediate,
     /// The same with `libcupti.so`.
     OpenBareImmediate,
@@ -169,13 +169,13 @@ pub enum Build {
     OpenNamespace,
     /// A static program that opens a name.
     OpenStatic,
-    /// A static program that can lie anywhere, and opens a name.
+    /// A position-independent static program that opens a name.
     OpenStaticPie,
     /// A library that links CUPTI.
     LibraryLinks,
     /// A library that opens a name.
     LibraryOpens,
-    /// A program that needs such a library.
+    /// A program that needs one of these two libraries.
     UsesLibrary,
     /// A program that starts its arguments.
     Wrapper,
@@ -183,21 +183,21 @@ pub enum Build {
     More,
     /// The same library with a variable.
     MoreData,
-    /// A library that holds the address of what is nowhere.
+    /// A library with the address of an undefined variable.
     UnboundData,
-    /// A program that links CUPTI and copies the variable.
+    /// A program that links CUPTI and has a copy relocation for the variable.
     LinkData,
-    /// A program that opens a name, and holds the address of the variable.
+    /// A program that opens a name, and has the address of the variable.
     OpenData,
-    /// A Python module that links CUPTI and calls a function that is nowhere.
+    /// A Python module that links CUPTI and calls an undefined function.
     ModuleUnbound,
-    /// A program that links CUPTI and that library as `libmore.so.1`.
+    /// A program that links CUPTI and `libmore.so.1`, the library with a function.
     LinkMore,
-    /// A program that opens a name, and links that library.
+    /// A program that opens a name, and links `libmore.so.1`.
     OpenMore,
-    /// A program that links CUPTI, and whose interpreter is `/opt/loader/ld.so`.
+    /// A program that links CUPTI, with the interpreter `/opt/loader/ld.so`.
     LinkForeign,
-    /// A program that opens a name, and whose interpreter is that.
+    /// A program that opens a name, with the same interpreter.
     OpenForeign,
     /// A Python module that links CUPTI and `libmore.so.1`.
     ModuleLinksMore,
@@ -205,19 +205,19 @@ pub enum Build {
     ModuleLinks,
     /// A Python module that opens a name.
     ModuleOpens,
-    /// A Python module that needs a library which gets CUPTI.
+    /// A Python module that needs a library that requests CUPTI.
     ModuleUsesLibrary,
 }
 
-/// What an image is made with beyond programs that link and open CUPTI by its name.
+/// The extras of an image beyond programs that link and open CUPTI by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Feature {
-    /// Nothing beyond that.
+    /// Nothing else.
     Plain,
     /// Whiteouts, opaque folders, links and hard links over several layers.
     Layers,
-    /// An `ld.so.cache`, right, stale or of other files.
+    /// An `ld.so.cache`: correct, stale, or for other files.
     Cache,
     /// `LD_PRELOAD`, or `/etc/ld.so.preload`.
     Preload,
@@ -229,61 +229,62 @@ pub enum Feature {
     Setgid,
     /// A program with file capabilities.
     Capabilities,
-    /// Modes of the files of CUPTI.
+    /// Modes of CUPTI's files.
     FileMode,
-    /// Access lists of the files of CUPTI, and of the folders above them.
+    /// Access lists of CUPTI's files and of their parent folders.
     AccessList,
-    /// Modes of the folders above CUPTI.
+    /// Modes of CUPTI's parent folders.
     FolderMode,
     /// Modes of programs.
     ProgramMode,
-    /// A name with an absolute path is opened.
+    /// A program opens an absolute path.
     AbsoluteName,
-    /// A name with a relative path is opened.
+    /// A program opens a relative path.
     RelativeName,
-    /// A name with `$ORIGIN` is opened.
+    /// A program opens a path with `$ORIGIN`.
     OriginName,
-    /// A name is made of a pattern.
+    /// A program composes the name from a pattern.
     Pattern,
-    /// A name is held in instructions alone.
+    /// Only the instructions contain the name.
     Immediate,
-    /// A link of another name leads to CUPTI, and is opened.
+    /// A program opens a link with another name that leads to CUPTI.
     Alias,
     /// `env NAME=VALUE program` starts the program.
     EnvCommand,
     /// A shell script sets the environment and starts the program.
     Script,
-    /// What starts the program is another user in part: `setpriv`, or a program with the setuid or setgid bit.
+    /// Another program changes the user before it starts the program: `setpriv`, or a program with the setuid or setgid
+    /// bit.
     ChangedUser,
-    /// A script of any mode starts the program.
+    /// A script with any mode starts the program.
     ScriptMode,
     /// The command goes to another working directory first.
     Directory,
     /// A script sets and unsets variables in a loop.
     Loop,
-    /// A script reads another file, or the names of folders, or is one of a login shell.
+    /// A script reads another file or lists folders, or a login shell runs it.
     Sourced,
     /// A program opens CUPTI in another link-map list.
     Namespace,
     /// A static program opens CUPTI.
     Static,
-    /// A static program that can lie anywhere opens CUPTI.
+    /// A position-independent static program opens CUPTI.
     StaticPie,
     /// A copy of CUPTI is damaged.
     Damage,
-    /// A program needs another library, which is there or not.
+    /// A program needs another library, which may be missing.
     MissingLibrary,
-    /// A program names an interpreter of its own, which is there or not.
+    /// A program has an unusual interpreter, which may be missing.
     MissingInterpreter,
-    /// The first line of the script that starts the program names an interpreter, which is there or not.
+    /// The script that starts the program has an interpreter in its first line, which may be missing.
     ScriptInterpreter,
-    /// A copy of CUPTI wants more storage in every thread than a process has to spare.
+    /// A copy of CUPTI needs more static TLS than a process has to spare.
     StaticTls,
-    /// A copy of CUPTI needs a function that nothing has.
+    /// A copy of CUPTI needs an undefined function.
     Unbound,
-    /// A program imports what nothing defines: a function or a variable, by itself, in a library or a preloaded one.
+    /// A program, a library or a preloaded library needs an undefined function or variable.
     UnboundProgram,
-    /// The command names what the kernel does not execute, or a loader.
+    /// The command is a file that the kernel does not execute, or a loader.
     CommandKind,
     /// Python packages of the system.
     PythonSystem,
@@ -295,15 +296,15 @@ pub enum Feature {
     PythonTarget,
     /// Python packages in a folder that a `.pth` file names.
     PythonPth,
-    /// Python packages of a prefix with an interpreter of its own.
+    /// Python packages of a prefix with its own interpreter.
     PythonPrefix,
-    /// A Python package that maps CUPTI before its module is imported.
+    /// A Python package that maps CUPTI before the import of its module.
     PythonPreload,
-    /// A Python module whose CUPTI another module has mapped.
+    /// A Python module whose CUPTI another module already mapped.
     PythonAfter,
-    /// A Python module needs another library, which is there or not.
+    /// A Python module needs another library, which may be missing.
     PythonMissing,
-    /// The package of a Python module imports others, which are there or not, or opens libraries; or the module is not whole.
+    /// A Python module's package imports modules that may be missing, or opens libraries; or the module is incomplete.
     PythonImport,
 }
 
@@ -315,7 +316,7 @@ impl fmt::Display for ImageSpec {
 }
 
 impl Feature {
-    /// The name in files and counts.
+    /// The name in file names and counts.
     pub fn name(self) -> String {
         let value = serde_json::to_value(self).unwrap();
         value.as_str().unwrap().to_owned()
@@ -323,7 +324,7 @@ impl Feature {
 }
 
 impl EntrySpec {
-    /// An entry with the usual mode and owner.
+    /// An entry with the default mode and owner.
     pub fn of(is: Content) -> Self {
         Self {
             is,

@@ -1,10 +1,10 @@
-//! What ends a program before its own code runs: symbols that nothing defines, and files that the kernel does not execute.
+//! Failures before a program's own code runs: undefined symbols, and files that the kernel does not execute.
 
 use super::features::{leave_first, more_library};
 use super::generate::{Draft, object};
 use super::spec::{Build, Content, Damage, ObjectSpec};
 
-/// Programs whose function or variable is defined or not, with functions bound at once or not.
+/// Programs with a defined or undefined function or variable; functions are bound lazily or at once.
 pub fn unbound_program(draft: &mut Draft) {
     let build = *draft.random.one_of(&[Build::MoreData, Build::More, Build::Empty]);
     more_library(draft);
@@ -31,7 +31,7 @@ pub fn unbound_program(draft: &mut Draft) {
     }
 }
 
-/// A program for another processor, or another kind of object.
+/// A program for another processor, or an object of another kind.
 pub fn foreign(damage: Damage) -> Content {
     Content::Object(ObjectSpec {
         build: Build::Open,
@@ -41,7 +41,7 @@ pub fn foreign(damage: Damage) -> Content {
     })
 }
 
-/// The command is a folder, no object, cut off, for another processor, or what a loader starts.
+/// Makes the command a folder, an empty file, a truncated object, one for another processor, or a loader's argument.
 pub fn command_kind(draft: &mut Draft) {
     leave_first(draft);
     let kind = draft.random.below(10);

@@ -1,14 +1,14 @@
-//! Whom an engine starts a process as: `USER` looked up in the image's own files, written down anew from the
-//! engine's documentation and source (moby `user.GetExecUser`).
+//! The user of a process that an engine starts: `USER` looked up in the image's files. Reimplements the engine's
+//! documentation and source (moby `user.GetExecUser`).
 
 use super::spec::{Content, ImageSpec};
 
-/// The users of every base.
+/// The users of every image's base.
 pub const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh
 app:x:1000:1000::/home/app:/bin/sh
 svc:x:1001:1001::/home/svc:/bin/sh
 ";
-/// The groups of every base.
+/// The groups of every image's base.
 pub const GROUP: &str = "root:x:0:
 app:x:1000:
 svc:x:1001:
@@ -16,7 +16,7 @@ gpu:x:1500:app
 data:x:1600:svc,app
 ";
 
-/// With what rights a process starts.
+/// The credentials of a new process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// The user.
@@ -25,11 +25,11 @@ pub struct Credentials {
     pub gid: u32,
     /// The supplementary groups.
     pub groups: Vec<u32>,
-    /// The user's folder.
+    /// The user's home folder.
     pub home: String,
 }
 
-/// The credentials of an image's processes; `None` where the engine refuses to start it.
+/// The credentials of an image's processes; `None` if the engine refuses to start it.
 pub fn credentials(spec: &ImageSpec) -> Option<Credentials> {
     let passwd = text(spec, "/etc/passwd", PASSWD);
     let group = text(spec, "/etc/group", GROUP);
@@ -68,7 +68,7 @@ pub fn credentials(spec: &ImageSpec) -> Option<Credentials> {
             .find(|row| row[0] == wanted || row[2].parse().ok() == number && number.is_some());
         gid = found.map(|row| row[2].parse().unwrap()).or(number)?;
     }
-    // What runc sets HOME to (libcontainer, prepareEnv), where the image does not.
+    // runc sets HOME to this if the image does not (libcontainer, prepareEnv).
     let home = rows(&passwd)
         .into_iter()
         .find(|row| row[2].parse() == Ok(uid))
@@ -76,7 +76,7 @@ pub fn credentials(spec: &ImageSpec) -> Option<Credentials> {
     Some(Credentials { uid, gid, groups, home })
 }
 
-/// The text of a file that the last layer with it holds.
+/// The file's text in the last layer that contains it.
 fn text(spec: &ImageSpec, path: &str, usual: &str) -> String {
     let entries = spec.layers.iter().rev().filter_map(|layer| layer.get(path));
     let mut texts = entries.filter_map(|entry| match &entry.is {

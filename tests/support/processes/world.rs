@@ -1,4 +1,4 @@
-//! What all generated images share: the lowest layers, the compiler and the program that starts others.
+//! Shared by all generated images: the lowest layers, the compiler and the program that starts processes.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -8,19 +8,19 @@ use super::objects::Compiler;
 use super::spec::ImageSpec;
 use crate::support;
 
-/// What is made once for all images.
+/// Everything that is made once for all images.
 pub struct World {
     plain: Base,
     python: Base,
     /// The compiler.
     pub compiler: Compiler,
-    /// The program that starts others in a root.
+    /// The program that starts processes in a root.
     pub runner: PathBuf,
-    /// A program that opens its argument, and lies in no layer.
+    /// A program that opens its argument; it is in no layer.
     pub probe: Vec<u8>,
 }
 
-/// The world; `None` with a word about it where a part is missing.
+/// The world. If a part is missing, prints that and is `None`.
 pub static WORLD: LazyLock<Option<World>> = LazyLock::new(|| {
     if !support::is_root() || !support::have("patchelf", "patchelf") || !super::may_mount() {
         return None;
