@@ -1,4 +1,4 @@
-//! Is bad input one clear sentence, exit 2, and nothing left behind?
+//! Bad input gives one clear sentence and exit code 2, and leaves no files behind.
 
 #![allow(
     clippy::disallowed_methods,
@@ -34,8 +34,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use testkit::spec::EntrySpec;
 
-/// What the program says of an image: the exit code and standard error. Nothing may go to standard output,
-/// and nothing may be written into the folder it runs in.
+/// The exit code and standard error for an image. The program must not write to standard output or into its working
+/// directory.
 fn said(image: &str, more: &[&str]) -> (i32, String) {
     let folder = TempDir::new().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
@@ -110,7 +110,7 @@ fn a_reference_that_means_nothing() {
 
 #[test]
 fn a_registry_that_cannot_be_reached() {
-    // Port 1 of the loopback interface: nothing listens there.
+    // Nothing listens on port 1 of the loopback interface.
     check("127.0.0.1:1/app:1", &[], "127.0.0.1:1");
     check("registry.invalid/app:1", &[], "registry.invalid");
 }
@@ -145,8 +145,8 @@ fn a_layer_of_another_digest_or_cut_short() {
     check(&image, &[], "bytes");
 }
 
-/// Mistakes that users make: what is typed in the root of the repository, the exit code, and all of standard error with its
-/// lines behind each other. `INSTA_UPDATE=always` writes the table anew.
+/// User mistakes: the command line in the root of the repository, the exit code, and standard error with its lines
+/// joined. `INSTA_UPDATE=always` rewrites the table.
 #[test]
 fn what_is_said_of_each_mistake() {
     let root = env!("CARGO_MANIFEST_DIR");
@@ -197,7 +197,7 @@ fn something_that_is_no_image() {
     check(&format!("docker-archive:{}", tar.display()), &[], "manifest.json");
 }
 
-/// A copy of a fixture image whose index and manifest are changed.
+/// A copy of a fixture image with a modified index and manifest.
 fn rewritten(name: &str, change: impl Fn(&mut Value, &mut Value)) -> (TempDir, String) {
     let folder = TempDir::new().unwrap();
     let layout = folder.path().join("layout");
@@ -227,7 +227,7 @@ fn x_10_a_foreign_layer_leaves_the_verdict_open_whatever_the_others_say() {
     let foreign = |layer: &mut Value| {
         layer["mediaType"] = "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip".into();
     };
-    // The layer of the licence text, and those of the whole system: either may hold what the verdict is about.
+    // Either the layer with the licence text is foreign, or all layers are. Either may hold relevant files.
     let one = rewritten("devel", |_, manifest| foreign(&mut manifest["layers"][4]));
     let all = rewritten("no-cupti", |_, manifest| {
         manifest["layers"].as_array_mut().unwrap().iter_mut().for_each(foreign);
@@ -240,7 +240,7 @@ fn x_10_a_foreign_layer_leaves_the_verdict_open_whatever_the_others_say() {
             .iter()
             .filter_map(|gap| gap["why"].as_str())
             .collect();
-        // Without the layers nobody knows whether the command is there, either.
+        // Without the layers, the program cannot check the command either.
         let is_told = |why: &&str| why.contains("foreign layer") || why.contains("/opt/nvidia/nvidia_entrypoint.sh");
         assert!(
             gaps.iter().all(is_told) && gaps[0].contains("foreign layer"),
@@ -313,7 +313,7 @@ fn x_14_a_link_out_of_a_folder_of_rules_is_not_followed() {
         ended.stderr
     );
     assert!(!ended.stderr.contains("secret: "), "{}", ended.stderr);
-    // Kubernetes mounts a ConfigMap as links within the folder.
+    // Kubernetes mounts a ConfigMap as links within the directory.
     fs::write(inside.join(".data.yaml"), "summary: [").unwrap();
     std::os::unix::fs::symlink(inside.join(".data.yaml"), inside.join("x.yaml")).unwrap();
     let read = run(&[&image, "--rules", &text(&inside)]);
@@ -329,7 +329,7 @@ fn x_17_a_file_without_end_and_a_wheel_of_too_many_members_are_refused_before_th
     );
     let folder = TempDir::new().unwrap();
     let wheel = folder.path().join("x-1-py3-none-any.whl");
-    // The record of the end alone says how many there are.
+    // Only the end record claims this number of entries.
     let end = [&b"PK\x05\x06\0\0\0\0"[..], &[0xff; 4], &[0; 10]].concat();
     fs::write(&wheel, end).unwrap();
     let image = format!("oci:{}", fixture("no-cupti").display());

@@ -1,4 +1,4 @@
-//! Which APIs of CUPTI can be used in an image, by whom, and what keeps the others from it?
+//! The CUPTI APIs that each process of an image can use, and the reason that blocks the others.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ fn report(image: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What the image as it is lets each process use, a line for each that asks.
+/// The APIs that each consumer can use in the unmodified image, one line per consumer.
 fn usable(image: &str) -> Vec<String> {
     let report = report(image);
     let askers = report["cupti"]["apis"].as_array().unwrap();
@@ -23,7 +23,7 @@ fn usable(image: &str) -> Vec<String> {
     askers.iter().map(line).collect()
 }
 
-/// How a process comes to the libraries beside libcupti.
+/// How a process finds the libraries beside libcupti.
 fn libraries(image: &str, consumer: Option<&str>) -> Vec<String> {
     let report = report(image);
     let mut askers = report["cupti"]["apis"].as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! Do the pieces of docs/ci/ do what they say, step by step, with a real engine and a real registry?
+//! The files in docs/ci/ work as documented, step by step, with a real engine and a real registry.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,7 @@ fn substituted(text: &str, values: &BTreeMap<&str, String>) -> String {
     filled
 }
 
-/// Runs the build in a project's folder as Cloud Build would; gives the id of the step that ended it, if one did.
+/// Runs the build in a project directory as Cloud Build would. Returns the id of the step that failed, if any.
 fn cloud_build(site: &Site, project: &Path, image: &str, id: &str) -> Option<String> {
     let build = cloud_build_file();
     let names: Vec<&str> = build.substitutions.keys().map(String::as_str).collect();
@@ -71,7 +71,7 @@ fn cloud_build(site: &Site, project: &Path, image: &str, id: &str) -> Option<Str
     None
 }
 
-/// What a report of SARIF says of the run: its exit code, and the errors that count, by rule.
+/// The exit code in a SARIF report, and the rules of the errors that count.
 fn sarif(file: &Path) -> (u64, Vec<String>) {
     let text = fs::read_to_string(file).unwrap();
     let log: Value = serde_json::from_str(&text).unwrap();
@@ -111,12 +111,12 @@ fn cloud_build_pushes_only_what_passes_and_keeps_the_report_either_way() {
     assert_eq!(build("headers-only", "bad", None), (gate, false));
     assert_eq!(sarif(&kept("bad")), (1, vec!["headers-only-cupti".to_owned()]));
 
-    // The config beside the Dockerfile is that of the audit.
+    // The audit uses the config beside the Dockerfile.
     let accepted = build("headers-only", "accepted", Some(ACCEPTED));
     assert_eq!(accepted, (None, true));
     assert_eq!(sarif(&kept("accepted")), (0, Vec::new()));
 
-    // What cannot be judged has no report to keep, and does not pass.
+    // An image that cannot be judged fails and has no report to keep.
     let wrong = build("devel", "wrong", Some("fail-on: sometimes\n"));
     assert_eq!(wrong, (Some("keep".to_owned()), false));
     assert!(!kept("wrong").exists());
@@ -154,10 +154,10 @@ fn the_gate_of_cloud_build_opens_for_exit_code_0_alone() {
     assert_eq!(opens("not-there", "profiling"), (2, false));
 }
 
-/// A part of a job that a shell runs.
+/// A shell script in a job.
 struct Script {
     lines: String,
-    /// Whether it runs after a failure, too.
+    /// Whether it also runs after a failure.
     always: bool,
 }
 
@@ -191,7 +191,7 @@ fn gitlab_scripts() -> Vec<Script> {
     lines.into_iter().flatten().map(script).collect()
 }
 
-/// Runs the scripts of a job; gives the exit codes of those that ran, and what all of them printed.
+/// Runs the scripts of a job. Returns the exit codes of those that ran, and all standard output.
 fn job(site: &Site, project: &Path, image: &str, scripts: &[Script]) -> (Vec<i32>, String) {
     let summary = project.join("summary").display().to_string();
     let registry = image.split_once('/').unwrap().0;
@@ -209,7 +209,7 @@ fn job(site: &Site, project: &Path, image: &str, scripts: &[Script]) -> (Vec<i32
         if !script.always && codes.iter().any(|code| *code != 0) {
             continue;
         }
-        // GitHub's runners have the engine where every client looks for it.
+        // On GitHub's runners the engine has the default socket.
         let socket = format!("{}:", site.engine.socket().display());
         let lines = script.lines.replace("/var/run/docker.sock:", &socket);
         let output = site.shell(project, &lines, &values);
@@ -242,8 +242,8 @@ fn github_pushes_only_what_passes_and_shows_it_either_way() {
     assert!(summary.contains("`headers-only-cupti`"), "{summary}");
 }
 
-/// The lines of our action that audit, run as a runner of GitHub does; gives the exit code, the annotations, the outputs
-/// and the summary.
+/// Runs the audit script of our action as a GitHub runner does. Returns the exit code, the annotations, the outputs and
+/// the summary.
 fn action(images: &str, phases: &str) -> (i32, [String; 3]) {
     let text = fs::read_to_string(repository("action.yml")).unwrap();
     let file: Value = serde_saphyr::from_str(&text).unwrap();
@@ -287,7 +287,7 @@ fn our_action_shows_what_was_found_and_fails_where_it_does_not_pass() {
         "{summary}"
     );
 
-    // By spaces or lines, and the gravest counts.
+    // Spaces or newlines separate images; the highest severity counts.
     let both = "oci:testdata/images/devel\n  oci:testdata/images/headers-only ";
     let (code, [printed, said, summary]) = action(both, "");
     assert_eq!((code, said), (1, outputs(1)));
@@ -297,7 +297,7 @@ fn our_action_shows_what_was_found_and_fails_where_it_does_not_pass() {
     let (code, [_, said, summary]) = action("oci:testdata/images/not-there", "training");
     assert_eq!((code, said), (2, outputs(2)));
     assert!(summary.contains("was not audited"), "{summary}");
-    // What looks like an option is an image that is not there.
+    // An argument that looks like an option is an image that does not exist.
     assert_eq!(action("--version", "").0, 2);
 }
 
@@ -361,7 +361,7 @@ fn our_own_image_holds_the_program_alone_and_is_nobodys_where_it_can_be() {
         site.engine.must(&["export", "--output", tar.to_str().unwrap(), &name]);
         let list = crate::registry::run("tar", &["-tf", tar.to_str().unwrap()]);
         let list = String::from_utf8(list).unwrap();
-        // The engine itself adds empty folders and files of its own to a container.
+        // The engine itself adds empty directories and files to a container.
         let own = [
             "dev/",
             "etc/host",

@@ -1,4 +1,4 @@
-//! Does the program say of every fixture image what its source expects, and does it speak well?
+//! The result for every fixture image matches its source, and the pages read well.
 
 use std::path::Path;
 use std::process::Output;
@@ -15,7 +15,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// The status in both worlds, the ids of the rules that found something, and the exit code.
+/// The status in both worlds, the ids of the rules with findings, and the exit code.
 fn said(image: &str, platform: &str) -> (String, String, Vec<String>, i32) {
     let output = run(&["--format", "json", "--platform", platform, image]);
     let report = json(&output);
@@ -58,7 +58,7 @@ fn every_fixture_is_judged_as_its_source_expects() {
     }
 }
 
-/// A report of an image, as it is read on a page.
+/// The text report of an image.
 fn page(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!(text(&output.stderr), "", "{arguments:?}");
@@ -147,13 +147,13 @@ fn severity_phase_and_threshold_decide_the_exit_code() {
     assert_eq!(code(&[image]), 1);
     assert_eq!(code(&["--phase", "inference", image]), 0);
     assert_eq!(code(&["--phase", "inference", "--fail-on", "note", image]), 1);
-    // A training whose profiler would see no GPU is what the audit is for.
+    // The audit must catch a training image whose profiler would see no GPU.
     assert_eq!(code(&["--phase", "training", image]), 1);
     assert_eq!(code(&["--phase", "training", "oci:testdata/images/pip-tensorflow"]), 1);
     assert_eq!(code(&["--phase", "training", "oci:testdata/images/pip-torch"]), 0);
     assert_eq!(code(&["--phase", "inference", "--phase", "profiling", image]), 1);
     assert_eq!(code(&["--fail-on", "never", image]), 0);
-    // PyTorch links libcupti: no phase makes its absence harmless.
+    // PyTorch links libcupti, so its absence is an error in every phase.
     assert_eq!(
         code(&["--phase", "inference", "oci:testdata/images/pip-torch-broken"]),
         1

@@ -1,4 +1,4 @@
-//! Does `explain` say what a rule, an error, a number or a log means, and plainly where it does not know?
+//! `explain` describes a rule, an error, a number or a log, and says plainly if it does not know one.
 
 use std::io::Write as _;
 use std::process::{Output, Stdio};
@@ -10,7 +10,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// What is explained, without a word on standard error.
+/// The page of `explain`; standard error must be empty.
 fn page(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!(
@@ -21,7 +21,7 @@ fn page(arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// The exit code, and what stands on standard error.
+/// The exit code and standard error.
 fn refusal(output: &Output) -> (Option<i32>, String) {
     assert!(output.stdout.is_empty(), "{output:?}");
     (output.status.code(), text(&output.stderr))
@@ -47,7 +47,7 @@ fn a_rule_an_error_and_a_number_are_explained() {
     let error = "ImportError: libcupti.so.12: cannot open shared object file: No such file or directory";
     insta::assert_snapshot!("error", page(&["explain", error]));
     insta::assert_snapshot!("number", page(&["explain", "35"]));
-    // A shell makes several words of it, and takes the quotes away.
+    // An unquoted message arrives as several words.
     let words: Vec<&str> = ["explain"].into_iter().chain(error.split(' ')).collect();
     assert_eq!(page(&words), page(&["explain", error]));
     assert_eq!(
@@ -117,7 +117,7 @@ fn what_is_not_known_is_said_with_what_to_do() {
     assert_eq!(refusal(&with_log(&["explain"], b"")), nothing);
 }
 
-/// The commands that show an error are shown to people, who run them.
+/// Users run the commands that show an error, so the commands must work.
 #[test]
 fn every_command_that_shows_an_error_can_be_run() {
     let table = std::fs::read_to_string("profiles/cupti/errors.yaml").unwrap();

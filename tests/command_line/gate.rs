@@ -1,4 +1,4 @@
-//! The gate of a pipeline: what the user brings, what counts, and what a run comes to.
+//! The CI gate: user config, rules and suppressions, the findings that count, and the exit status.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ fn image(name: &str) -> String {
     format!("oci:{}/testdata/images/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A folder with files, in which the program runs.
+/// A directory with files, in which the program runs.
 struct Project(tempfile::TempDir);
 
 impl Project {
@@ -49,7 +49,7 @@ fn errors(output: &Output) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The reports of the images that could be read.
+/// The reports of the readable images.
 fn reports(output: &Output) -> Vec<Value> {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     let lines = text.lines();
@@ -59,7 +59,7 @@ fn reports(output: &Output) -> Vec<Value> {
         .collect()
 }
 
-/// The findings of a report: rule, and whether it is suppressed.
+/// The findings of a report: the rule, and whether it is suppressed.
 fn findings(report: &Value) -> Vec<(String, bool)> {
     let findings = report["findings"].as_array().unwrap().iter();
     findings
@@ -97,7 +97,7 @@ fn rules_and_phases_of_the_user_count_like_those_of_the_program() {
     );
     let report = &reports(&output)[0];
     assert!(findings(report).contains(&("no-trace".to_owned(), false)), "{report}");
-    // Its own rule names the phase; those of the program take it for the one that it is like.
+    // The user's rule names the phase itself; built-in rules treat it as the phase that it is based on.
     assert_eq!(severity(report, "no-trace"), Some("error".into()));
     assert_eq!(severity(report, "cupti-absent"), Some("error".into()));
     let inference = ["--format", "json", "--phase", "inference", &image];
@@ -139,7 +139,7 @@ fn a_phase_without_its_profile_is_unknown_to_rules_and_flags() {
 
 #[test]
 fn a_consumer_of_the_user_is_seen_in_the_image() {
-    // Its object holds no word of libcupti: only the profile knows that it asks for it.
+    // The object has no libcupti string: only the profile says that it opens the library.
     let profile = "name: My runtime\nobject: 'libc.so.*'\nasks: dlopen\nnames: [libcupti.so.12]\nrequired: profiling\n";
     let project = Project::new(&[("p/consumers/mine.yaml", profile)]);
     let image = image("devel");
@@ -193,7 +193,7 @@ fn what_is_no_data_file_ends_in_a_sentence_for_each() {
 fn flags_win_over_the_environment_and_that_over_the_config() {
     let image = image("no-cupti");
     let image = image.as_str();
-    // An error in itself and for training, a note for inference.
+    // An error without a phase and for training, a note for inference.
     let plain = Project::new(&[]);
     assert_eq!(plain.code(&[], &[image]), 1);
     let never = Project::new(&[("cupti-audit.yaml", "fail-on: never\n")]);
@@ -217,7 +217,7 @@ fn flags_win_over_the_environment_and_that_over_the_config() {
         |environment: &[(&str, &str)], arguments: &[&str]| json.run(environment, arguments).stdout.first().copied();
     assert_eq!(first(&[], &[image]), Some(b'{'));
     let text = [("CUPTI_AUDIT_FORMAT", "text")];
-    // The mark of the verdict.
+    // The symbol of the verdict.
     assert_eq!(first(&text, &[image]), "✗".bytes().next());
     assert_eq!(first(&text, &["--format", "json", image]), Some(b'{'));
 }
@@ -280,7 +280,7 @@ fn a_config_is_found_above_or_named_and_its_mistakes_stop_the_run() {
 
 const SUPPRESSED: &str = "suppress:\n  - rule: headers-only-cupti\n    image: 'oci:/**/headers-only'\n    path: /usr/local/**\n    reason: built against, never run\n    until: 2027-06-30\n";
 
-/// The moment of noon on a day, as `SOURCE_DATE_EPOCH`.
+/// Noon of a day, as `SOURCE_DATE_EPOCH`.
 fn on(day: &str) -> [(&'static str, String); 1] {
     let noon: chrono::DateTime<chrono::Utc> = format!("{day}T12:00:00Z").parse().unwrap();
     [("SOURCE_DATE_EPOCH", noon.timestamp().to_string())]
@@ -323,7 +323,7 @@ fn a_suppressed_finding_is_shown_and_does_not_count_until_its_date() {
         "the suppression of headers-only-cupti on line 2 of the config was valid until 2027-06-30"
     );
     assert_eq!(over.status.code(), Some(1));
-    // The clock does not get into a report.
+    // The report does not contain the time.
     assert_eq!(run("2020-01-01", &[]).stdout, run("2027-06-30", &[]).stdout);
     let odd = project.run(&[("SOURCE_DATE_EPOCH", "soon")], &[&image]);
     assert_eq!(
@@ -343,20 +343,20 @@ fn a_suppression_that_matches_nothing_is_a_finding_of_the_run() {
     let (headers, empty) = (image("headers-only"), image("empty"));
     let rules = |output: &Output| reports(output).iter().map(findings).collect::<Vec<_>>();
     let found = |rule: &str| vec![(rule.to_owned(), false)];
-    // Of an image that it is not for it says nothing; of several, one is enough.
+    // A suppression for another image is not reported; with several images, one match is enough.
     assert_eq!(rules(&run(&[&empty])), [found("cupti-absent")]);
     assert_eq!(
         rules(&run(&[&headers, &empty])),
         [vec![("headers-only-cupti".to_owned(), true)], found("cupti-absent")]
     );
-    // Its path leads elsewhere: the finding counts, and the last report of the run says so.
+    // The suppression has another path: the finding counts, and the last report of the run says that it is unused.
     let mut last = found("cupti-absent");
     last.extend(found("unused-suppression"));
     assert_eq!(
         rules(&run(&["--config", "other.yaml", &headers, &empty])),
         [found("headers-only-cupti"), last]
     );
-    // What could not be read may be what it is for.
+    // The suppression may apply to the unreadable image, so it is not reported as unused.
     let open = run(&["--config", "other.yaml", "oci:gone", &headers]);
     assert_eq!(rules(&open)[0], found("headers-only-cupti"));
     assert_eq!(open.status.code(), Some(2));
@@ -401,7 +401,7 @@ fn an_accepted_assumption_that_the_image_has_not_is_a_finding_of_the_run() {
         run("2027-06-30", &option).0,
         ["no assumption of the verdict has the id launcher@/entrypoint.sh:4, which is accepted on the command line"]
     );
-    // What objects lack rests on no assumption.
+    // The result of `links` depends on no assumption.
     assert_eq!(
         project.code(&[], &["links", "--fail-on", "warning", &image, "/usr/bin"]),
         0
@@ -424,7 +424,7 @@ fn a_user_that_the_image_has_not_and_a_missing_command_are_told_in_a_sentence() 
         (report["gaps"].clone(), output.status.code()),
         (serde_json::json!([]), Some(1))
     );
-    // Engines take a number as it is.
+    // Engines accept a numeric user without looking it up.
     assert_eq!(as_user("4711").status.code(), Some(0));
     assert_eq!(project.code(&[], &["links", "--user", "nosuch", &torch]), 2);
     let text = project.run(&[], &["-v", &image("debian-cupti")]);
@@ -493,7 +493,7 @@ fn every_platform_of_an_index_is_audited_and_named() {
     );
 }
 
-/// The blocks of YAML on a page.
+/// The YAML blocks of a page.
 fn yaml_blocks(page: &str) -> Vec<&str> {
     let blocks = page.split("```yaml\n").skip(1);
     blocks.filter_map(|rest| rest.split("```").next()).collect()
@@ -534,7 +534,7 @@ fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
         ),
         0
     );
-    // The program names its keys where there is a strange one: each is in the example and in a table.
+    // The error for an unknown key lists the known keys. Each of them must be in the example and in a table.
     let said = ["strange.yaml", "inner.yaml"].map(|config| errors(&project.run(&[], &["rules", "--config", config])));
     let said = said.concat().join("\n");
     let lists = said.lines().filter_map(|line| line.split_once("; there is "));
@@ -649,7 +649,7 @@ fn a_config_that_is_begun_is_one_that_can_be_read() {
     assert_eq!(project.code(&[], &["config", "init"]), 2, "it is there already");
     assert_eq!(project.code(&[], &["config", "init", "--force"]), 0);
     assert_eq!(project.code(&[], &["rules"]), 0);
-    // What is behind the comments is right as well.
+    // The commented-out settings are valid too.
     let path = project.path().join("cupti-audit.yaml");
     let text = fs::read_to_string(&path).unwrap();
     let keys = text.lines().filter_map(|line| {
@@ -668,14 +668,14 @@ fn a_config_that_is_begun_is_one_that_can_be_read() {
     assert_eq!(read.status.code(), Some(0), "{keys}\n{read:?}");
 }
 
-/// The recipe of many a guide: a package that is said to bring CUPTI, and a folder that holds its headers.
+/// A common recipe: a package that allegedly contains CUPTI, and a directory that only has its headers.
 const RECIPE: &str = "ARG CUDA=12.4.0\nFROM nvidia/cuda:${CUDA}-devel-ubuntu22.04 AS builder\n\
     RUN apt-get install -y cuda-libraries-dev-12-4\n\
     FROM nvidia/cuda:${CUDA}-runtime-ubuntu22.04 AS runtime\n# CUPTI for torch.profiler\n\
     RUN apt-get update && \\\n    # brings libcupti\n    apt-get install -y cuda-libraries-dev-12-4 \\\n      python3\n\
     COPY --from=builder /usr/local/cuda/extras/CUPTI /usr/local/cuda/extras/CUPTI\n";
 
-/// What `check` finds in a Dockerfile: rule, severity and lines of each, and what would do.
+/// The findings of `check`: rule, severity and lines of each; the replacements that it suggests; and the exit code.
 fn checked(text: &str, more: &[&str]) -> (Vec<String>, Vec<Value>, i32) {
     let project = Project::new(&[("Dockerfile", text)]);
     let output = project.run(&[], &[&["check", "--format", "json"], more].concat());
@@ -698,7 +698,7 @@ fn the_recipe_of_many_guides_is_caught_before_it_is_built() {
         ["error run-brings-no-cupti 6-9", "error copy-brings-no-cupti 10-10"]
     );
     assert_eq!(code, 1);
-    // What is proposed is found right.
+    // The suggested replacement passes.
     let lines: Vec<&str> = RECIPE.lines().collect();
     let mended = RECIPE
         .replace(&lines[5..9].join("\n"), instead[0].as_str().unwrap())
@@ -709,14 +709,14 @@ fn the_recipe_of_many_guides_is_caught_before_it_is_built() {
         (vec![], vec![], 0),
         "{mended}"
     );
-    // Inference has no use for CUPTI, and the builder is another image.
+    // Inference does not need CUPTI, and the builder stage is another image.
     assert_eq!(checked(RECIPE, &["--phase", "inference"]).2, 0);
     assert_eq!(checked(RECIPE, &["--target", "builder"]), (vec![], vec![], 0));
 }
 
-/// Dockerfiles, where `BASE` and `DEVEL` stand for first lines, and what is told of them.
+/// Dockerfiles and their findings. `BASE` and `DEVEL` stand for the first lines.
 const STEPS: [(&str, &str); 17] = [
-    // There is no wheel of this CUDA to name.
+    // NVIDIA publishes no wheel for this CUDA version.
     (
         "FROM nvidia/cuda:10.2-runtime-ubuntu18.04\nRUN pip install nvidia-cuda-cupti-cu12\n",
         "warning cupti-of-another-cuda 2-2",
@@ -753,18 +753,18 @@ const STEPS: [(&str, &str); 17] = [
         "BASERUN apt-get install -y cuda-libraries-dev-12-4 cuda-command-line-tools-12-4 # cupti\n",
         "",
     ),
-    // What a later stage does holds for those that it begins from.
+    // A later stage counts for the stages that it is based on.
     (
         "DEVELFROM nvidia/cuda:12.4.1-runtime-ubuntu22.04 AS c\n\
          COPY --from=b /usr/local/cuda/lib64/libcupti.so* /opt/c/\nFROM c\nRUN ldconfig /opt/c\n",
         "",
     ),
-    // Nothing of it says that CUPTI is wanted: a note.
+    // The Dockerfile does not mention CUPTI, so this is only a note.
     (
         "BASERUN apt-get install -y cuda-libraries-12-4\n",
         "note run-brings-no-cupti 2-2",
     ),
-    // A script and a base of one's own may bring it.
+    // A script or a custom base image may install CUPTI.
     (
         "BASERUN ./cupti.sh && apt-get install -y cuda-libraries-dev-12-4\n",
         "warning run-brings-no-cupti 2-2",
@@ -773,7 +773,7 @@ const STEPS: [(&str, &str); 17] = [
         "FROM reg.example/own:1\nCOPY --from=reg.example/x /opt/libcupti.so.12 /opt/x/\n",
         "",
     ),
-    // Ubuntu's own package is of CUDA 11.5; a package that was downloaded may be any.
+    // Ubuntu's own package is from CUDA 11.5; a downloaded package may have any version.
     (
         "BASERUN apt-get install -y libcupti-dev\n",
         "warning cupti-of-another-cuda 2-2",

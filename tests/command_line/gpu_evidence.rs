@@ -1,5 +1,5 @@
-//! Does the script that gathers evidence on a GPU build against the real headers, and say again what is written down,
-//! as far as a machine without a GPU can tell?
+//! The script that gathers evidence on a GPU builds against the real headers. It also reproduces the recorded rows that
+//! need no GPU.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ const SCRIPT: &str = "tests/gpu/evidence.py";
 const CUPTI: &str = "wheels/nvidia-cuda-cupti-cu12-12.9.79/nvidia/cuda_cupti/lib";
 const HEADERS: &str = "wheels/nvidia-cuda-runtime-cu12-12.9.79/nvidia/cuda_runtime/include";
 
-/// The table of `profiles/cupti/evidence.yaml`, less what tells of the machine.
+/// The table of `profiles/cupti/evidence.yaml`, without the description of the machine.
 #[derive(Debug, Deserialize)]
 struct Evidence {
     cupti: u32,
     rows: Vec<Row>,
 }
 
-/// What came of one question.
+/// The result of one experiment.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 struct Row {
     what: String,
@@ -37,7 +37,7 @@ fn script(arguments: &[&str]) -> std::process::Output {
     Command::new("python3").arg(SCRIPT).args(arguments).output().unwrap()
 }
 
-/// The rows of the host half of the profiling API: the only one that needs no GPU.
+/// The rows of the host part of the profiling API, the only part that needs no GPU.
 fn host_half(evidence: Evidence) -> Vec<Row> {
     let mut rows = evidence.rows;
     rows.retain(|row| row.what == "host-profiling");

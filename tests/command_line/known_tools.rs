@@ -1,5 +1,5 @@
-//! Is each program that is known found by its file, does each tool apply only where it is there, and is no build of it
-//! that asks for nothing blamed?
+//! Each known program is detected by its file, and each tool applies only if its file is present. Builds that never
+//! load CUPTI are not reported.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use testkit::elf::Elf;
 use testkit::layer::Layer;
 
-/// How the file of a program asks.
+/// How a program's file requests the library.
 enum Asks {
     Linked,
     Opens(&'static [&'static str]),
@@ -16,7 +16,7 @@ enum Asks {
 
 use Asks::{Linked, Opens};
 
-/// Tools that use the CUPTI of the image: their ids and files, as their own builds name them.
+/// Tools that use the image's CUPTI: their ids, and the file names in their own builds.
 const USERS: [(&str, &str, Asks); 9] = [
     (
         "papi",
@@ -51,7 +51,7 @@ fn base() -> Layer {
     Layer::new().executable("lib64/ld-linux-x86-64.so.2", loader.build())
 }
 
-/// A CUPTI in a default folder, with what counters need.
+/// CUPTI in a default directory, with the libraries for hardware counters.
 fn with_cupti(layer: Layer) -> Layer {
     let functions = [
         "cuptiActivityEnable",
@@ -70,7 +70,7 @@ fn with_cupti(layer: Layer) -> Layer {
         .symlink("usr/lib/libcupti.so", "libcupti.so.12")
 }
 
-/// The files of the tools; those that open names do so only where their builds hold them.
+/// The files of the tools. With `hold_names` they link or mention the library, as their CUPTI builds do.
 fn with_tools(layer: Layer, hold_names: bool) -> Layer {
     USERS.iter().fold(layer, |layer, (_, path, asks)| {
         let library = Elf::library(path.rsplit('/').next().unwrap()).import_weak("dlopen");
@@ -111,7 +111,7 @@ fn run_on(layer: &Layer, arguments: &[&str], code: i32) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The state of a tool, and why.
+/// The state of a tool, and the reason.
 fn state<'r>(report: &'r Value, tool: &str) -> (&'r str, String) {
     let tools = report["profilers"].as_array().unwrap();
     let here = &tools.iter().find(|entry| entry["id"] == tool).unwrap()["here"]["as-is"];
@@ -134,7 +134,7 @@ fn is_a_tool_not_ready_where_its_own_file_gets_none() {
     let report = report(&with_tools(base(), true));
     for (tool, _, _) in USERS {
         let (state, because) = state(&report, tool);
-        // These two look into folders that a variable, or the process itself, tells.
+        // These two search directories from an environment variable or computed by the process.
         let (expected, words) = match tool {
             "papi" | "hpctoolkit" => ("unknown", "is known only when it runs"),
             _ => ("not-ready", "cannot open shared object file"),
@@ -146,7 +146,7 @@ fn is_a_tool_not_ready_where_its_own_file_gets_none() {
 
 #[test]
 fn is_a_build_that_asks_for_nothing_no_matter() {
-    // As libpapi7.0 and likwid of Debian 12, and libnvbench.so of the wheel cuda-bench 0.3.0.
+    // Such as libpapi7.0 and likwid in Debian 12, and libnvbench.so in the wheel cuda-bench 0.3.0.
     let report = report(&with_tools(base(), false));
     for (tool, _, _) in USERS.iter().filter(|(tool, _, _)| *tool != "parcagpu") {
         assert_eq!(state(&report, tool).0, "not-applicable", "{tool}");
@@ -187,7 +187,7 @@ fn with_library(layer: Layer, name: &str) -> Layer {
     layer.file(format!("{LIBRARIES}/{name}"), library.build())
 }
 
-/// As Debian has it: a script in the folder of programs, and the program in one of its own.
+/// As in Debian: a wrapper script in `/usr/bin`, and the program in a private directory.
 fn with_nvprof() -> Layer {
     with_cupti(base())
         .executable(
@@ -289,7 +289,7 @@ fn is_cupti_python_ready_by_its_own_search_where_a_plain_dlopen_finds_nothing() 
     assert_eq!(state(&report(&installed), "cupti-python").0, "not-ready");
 }
 
-/// A PyTorch that links no CUPTI, in an image in which every process finds one; with the flags of its build.
+/// PyTorch that does not link CUPTI, with the given build flags, in an image in which every process finds a CUPTI.
 fn with_torch(flags: &str, has_cuda: bool) -> Layer {
     let torch = "usr/lib/python3/dist-packages/torch/lib";
     let cpu = Elf::library("libtorch_cpu.so").string(format!("-fPIC {flags} -O2"));
@@ -306,13 +306,13 @@ fn does_training_fail_for_a_pytorch_that_was_built_without_cupti_and_for_no_othe
     let always = "-DSYMBOLICATE_MOBILE_DEBUG_HANDLE";
     let absent = format!("-DUSE_KINETO -DLIBKINETO_NOCUPTI {always}");
     for (flags, has_cuda, tool, code) in [
-        // PyPI's up to 1.13: CUPTI is linked into it.
+        // PyPI wheels up to 1.13 link CUPTI statically.
         (&*format!("-DUSE_KINETO -DUSE_FBGEMM {always}"), true, "ready", 0),
-        // conda-forge's up to 2.6.
+        // conda-forge packages up to 2.6.
         (&*format!("-DUSE_FBGEMM {always}"), true, "not-ready", 1),
         (&*absent, true, "not-ready", 1),
         (&*absent, false, "not-applicable", 1),
-        // Before 1.9 nothing tells it.
+        // Builds before 1.9 do not record it.
         ("-DUSE_FBGEMM", true, "unknown", 0),
     ] {
         let layer = with_torch(flags, has_cuda);
@@ -323,7 +323,7 @@ fn does_training_fail_for_a_pytorch_that_was_built_without_cupti_and_for_no_othe
         let expected = if code == 1 { vec!["built-without-cupti"] } else { vec![] };
         let rules: Vec<&str> = errors.iter().map(|error| error["rule"].as_str().unwrap()).collect();
         assert_eq!(rules, expected, "{flags}");
-        // Whoever only answers needs none.
+        // Inference does not need CUPTI.
         run_on(&layer, &["--phase", "inference", "--format", "json"], 0);
     }
 }
@@ -369,7 +369,7 @@ fn are_two_tools_that_keep_each_other_out_told_only_where_both_are_asked_for_and
         Some("only one of these tools can record a process at a time: Score-P; TAU")
     );
     assert_eq!(told(&there, &own, 0), None);
-    // LIKWID reads counters and subscribes to nothing.
+    // LIKWID reads counters without subscribing to callbacks.
     assert_eq!(told(&there, &[&likwid[..], &own].concat(), 0), None);
     assert_eq!(told(&with_tools(base(), true), &both, 1), None);
 }

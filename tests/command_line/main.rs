@@ -1,4 +1,4 @@
-//! What the program says and writes, command by command.
+//! The output and the files of each command.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Can an image be asked about another library than CUPTI, when all that is known of it is one file of the user's?
+//! An image can be audited for another library than CUPTI, described only by one file of the user's.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use testkit::elf::Elf;
 use testkit::layer::{Compression, Layer};
 use testkit::oci::{Image, Layout};
 
-/// NVIDIA's library for collective communication, as its packages have it.
+/// NVIDIA's library for collective communication, as in its packages.
 const NCCL: &str = r#"
 name: NCCL
 stem: libnccl.so
@@ -29,11 +29,11 @@ package_word: nccl
 glibc: true
 "#;
 
-/// NVIDIA's library for neural networks, with the keys alone that every library has.
+/// NVIDIA's library for neural networks, with the required keys only.
 const CUDNN: &str = "name: cuDNN\nstem: libcudnn.so\nheader: cudnn.h\nsoname: [{from: 0, name: \"libcudnn.so.{major}\"}]\n\
                      package_word: cudnn\n";
 
-/// PyTorch links it, and a profile of the user's says what that means.
+/// PyTorch links it; a user's profile describes the effect.
 const CONSUMER: &str = "name: PyTorch\nobject: libtorch_cuda.so\nasks: needed\nrequired: import\nlibrary: nccl\n";
 
 const HEADER: &str = "#define NCCL_MAJOR 2\n#define NCCL_MINOR 21\n#define NCCL_PATCH 5\n";
@@ -54,13 +54,13 @@ fn nccl() -> Vec<u8> {
     Elf::library("libnccl.so.2").build()
 }
 
-/// What the program says of an image that is made of one layer.
+/// The report of an image with one layer, as JSON and text.
 fn audit(layer: &Layer) -> (Value, String) {
     let mut said = of_image(layer, &["json", "text"]);
     (serde_json::from_str(&said.remove(0)).unwrap(), said.remove(0))
 }
 
-/// The same in each of the formats.
+/// The report in each of the formats.
 fn of_image(layer: &Layer, formats: &[&str]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| {
@@ -133,7 +133,7 @@ fn the_copies_and_who_asks_are_those_of_the_library() {
         assert!(!said.contains("CUPTI") && !said.contains("libcupti"), "{said}");
         assert!(!said.contains("verdict | because of"), "{said}");
     }
-    // Every finding, with its reason and its fix, in the forms that hold them.
+    // Every finding has its reason and its fix in the formats that contain them.
     let torch = Elf::library("libtorch_cuda.so").needed("libnccl.so.2").build();
     let other = Elf::library("libnccl.so.2").build();
     let broken = loader()
@@ -170,14 +170,14 @@ fn the_copies_and_who_asks_are_those_of_the_library() {
     }
 }
 
-/// What a file below the root is made of.
+/// The content of a file below the root.
 enum Put {
     Nothing,
     Library(&'static str),
     Text(&'static str),
 }
 
-/// Compiles a library of this soname and a program that links it.
+/// Compiles a library with this soname and a program that links it.
 fn compile(folder: &Path, soname: &str) {
     let gcc = |arguments: &[&str]| {
         let output = Command::new("gcc")
@@ -198,7 +198,7 @@ fn compile(folder: &Path, soname: &str) {
     gcc(&["-o", "train", "p.c", soname]);
 }
 
-/// Whether the program of a root with these files starts, and whether the audit finds it to be so.
+/// Whether the program starts in a root with these files, and whether the audit passes it.
 fn started_and_passed(id: &str, soname: &str, put: &Put) -> (bool, bool) {
     let folder = tempfile::tempdir().unwrap();
     compile(folder.path(), soname);
@@ -292,7 +292,7 @@ fn a_command_that_is_for_cupti_alone_is_refused_for_another_library() {
     assert!(crate::support::run(&["advise", "--library", "cupti"]).status.success());
 }
 
-/// The package's `__init__.py` may open the one copy there is before its library asks for it, as that of PyTorch does.
+/// `__init__.py` may open the only copy before the package's library requests it, as PyTorch's does.
 #[test]
 fn who_opens_the_only_copy_first_is_no_matter() {
     let wheel = "Metadata-Version: 2.1\nName: nvidia-nccl-cu12\nVersion: 2.21.5\n";
@@ -315,15 +315,15 @@ fn who_opens_the_only_copy_first_is_no_matter() {
         (text.lines().next().unwrap().to_owned(), is_open)
     };
     let found = verdict(&layer(path));
-    // The loader of these images does not show its default directories, which leaves open what all else depends on.
+    // The loader of these images does not show its default directories, so everything else stays uncertain.
     let loads = "? NCCL loads for libfast.so only, but not all was checked";
     assert!(found.0.starts_with(loads), "{}", found.0);
     assert!(!found.1);
-    // By itself it finds none: then only a run tells, and the first line does not say that it fails.
+    // The library alone finds no copy. Only a run can tell, so the first line does not say that it fails.
     let doubtful = "? cannot tell whether NCCL loads";
     let found = verdict(&layer("$ORIGIN"));
     assert!(found.0.starts_with(doubtful) && found.1, "{}", found.0);
-    // Of two copies it may be the other one.
+    // With two copies, `__init__.py` may open the other one.
     let two = layer(path).file(format!("{SITE}/fast/lib/libnccl.so.2"), nccl());
     assert!(verdict(&two).1);
 }

@@ -1,4 +1,4 @@
-//! Several reports in one run: does each go where it was sent, whole or not at all?
+//! Several reports in one run: each goes to its own output, complete or not at all.
 
 use crate::support::run;
 use std::fs;
@@ -137,7 +137,8 @@ fn a_wrong_form_is_answered_with_the_right_ones() {
     }
 }
 
-/// What a run says whose `OUT` is a disk of some kilobytes, by that name, and what lies there behind it.
+/// Runs the program with `OUT` on a disk of a few kilobytes. Returns its exit code and output, and the files left
+/// there.
 fn on_a_small_disk(words: &[&str]) -> (Option<i32>, String, String) {
     let script = "mount -t tmpfs -o size=8k none \"$1\" || exit 125; folder=$1; shift
         cd \"$OLD\"; \"$@\"; code=$?; find \"$folder\" -printf '%f\\n'; exit $code";
@@ -155,7 +156,7 @@ fn on_a_small_disk(words: &[&str]) -> (Option<i32>, String, String) {
     (code, listed, error.replace(&at, "OUT"))
 }
 
-/// What does not fit is said, and nothing stays of it.
+/// An error reports that the output does not fit, and no partial file is left.
 #[test]
 fn a_full_disk_is_a_sentence_and_leaves_nothing() {
     if !crate::support::is_root() {
@@ -204,7 +205,7 @@ fn a_full_disk_under_the_cache_is_told_once_and_the_audit_goes_on() {
     assert!(!listed.contains("image-unfinished"), "{listed}");
 }
 
-/// What `sh` leaves in a file that it and the program write into; `PROGRAM` and `IMAGE` are filled in.
+/// The content of a file that `sh` and the program both write to. `PROGRAM` and `IMAGE` are replaced.
 fn by_shell(script: &str, folder: &Path) -> (Option<i32>, String) {
     let image = format!("oci:{}/testdata/images/no-cupti", env!("CARGO_MANIFEST_DIR"));
     let script = script
@@ -237,7 +238,7 @@ fn a_report_for_standard_output_goes_on_where_others_write() {
             "{place}"
         );
     }
-    // Of another open file nobody but its owner moves the place: what is there stays.
+    // The program must not move the offset of an inherited descriptor: existing content stays.
     let script = "exec 3> out; echo before >&3; PROGRAM -qq -o json=/dev/fd/3 IMAGE";
     by_shell(script, folder.path());
     assert_eq!(
@@ -392,7 +393,7 @@ fn where_nobody_can_be_told_and_no_thread_starts_nothing_panics() {
     let folder = tempfile::tempdir().unwrap();
     let (code, said) = by_shell("PROGRAM oci:nowhere 2> /dev/full", folder.path());
     assert_eq!((code, said.as_str()), (Some(2), ""));
-    // For root there is no such limit, and who is somebody else needs the program and the image where he may read them.
+    // The limit does not apply to root. Another user needs a readable copy of the program and the image.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let fewer = "cp PROGRAM program; cp -r $(echo IMAGE | cut -c5-) image
         [ $(id -u) = 0 ] && become='setpriv --reuid=65534 --regid=65534 --clear-groups'

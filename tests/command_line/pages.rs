@@ -1,4 +1,4 @@
-//! Can the HTML report be read? Real Chromium lays out the page of every fixture, as wide as a phone and as a screen.
+//! The HTML report is readable: real Chromium lays out the page of every fixture at phone and desktop width.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use testkit::spec::Sources;
 
-/// Markup in a name that a search shows.
+/// Markup in a name that a search path shows.
 const MARKUP: &str = "LD_LIBRARY_PATH=/\"'><img src=x onerror=alert(1)><script>alert(2)</script></title></style>";
 
 fn html(images: &[&str]) -> String {
@@ -22,7 +22,7 @@ fn html(images: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What Chromium says of the frames of a page: the script below writes it into the document.
+/// Script that measures the frames in Chromium and writes the results into the document.
 const LOOK: &str = "
   const say = frame => {
     const page = frame.contentDocument, root = page.documentElement;
@@ -65,7 +65,7 @@ fn chromium() -> Option<&'static str> {
     names.into_iter().find(runs)
 }
 
-/// What Chromium says of each page at each width.
+/// Chromium's measurements of each page at each width.
 fn look(chromium: &str, folder: &Path, pages: &[(String, usize)]) -> Vec<Value> {
     let mut frames = String::new();
     for (name, width) in pages {

@@ -1,4 +1,4 @@
-//! What may an image expect of each phase, which files stay in it, which may go, and why?
+//! The plans of an image: the result for each phase, the files that stay and can be removed, and the reasons.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::hostile_images::{Entries, library, write_image};
 
 use serde_json::Value;
 
-/// The plans of an image, a line for each file.
+/// The plans of an image, one line per file.
 fn plans(image: &str) -> String {
     let output = crate::support::run(&["--format", "json", image]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();

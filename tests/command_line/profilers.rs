@@ -1,4 +1,4 @@
-//! Do `profilers` and `advise` say which tools would work, for the right reason, and do they speak well?
+//! `profilers` and `advise` say which tools would work, give the right reason, and read well.
 
 use crate::support::run;
 use serde_json::Value;
@@ -15,7 +15,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&page(arguments)).unwrap()
 }
 
-/// The state of a tool in both worlds and the reasons in the image as it is.
+/// The state of a tool in both worlds, and the reasons in the unmodified image.
 fn state(report: &Value, tool: &str) -> (String, String, Vec<String>) {
     let tools = report["profilers"].as_array().unwrap();
     let here = &tools.iter().find(|entry| entry["id"] == tool).unwrap()["here"];
@@ -52,7 +52,7 @@ fn is_torch_profiler_ready_where_torch_gets_cupti_and_not_where_it_was_deleted()
     let broken = of_image("pip-torch-broken", &[]);
     let words = "libcupti.so.12: cannot open shared object file";
     is(&broken, "torch-profiler", "not-ready", words);
-    // What needs no CUPTI dies as well: the import does.
+    // Tools that need no CUPTI fail as well, because the import of PyTorch fails.
     is(&broken, "torch-profiler-cpu", "not-ready", "PyTorch cannot be imported");
     is(&broken, "cuda-events", "not-ready", words);
     is(&broken, "perfetto", "not-ready", "not ready: torch.profiler, GPU");
@@ -174,7 +174,8 @@ fn advice_names_the_files_their_bytes_and_where_they_are_from() {
     insta::assert_snapshot!("advice_list", page(&["advise"]));
     let advice = json(&["advise", "--phase", "profiling", "--cuda", "12.4", "--format", "json"]);
     assert_eq!(advice["cupti_needed"], true);
-    // What a Dockerfile for the phase brings: 12.4 has no Range Profiling, and Profiling takes both libraries.
+    // The files that a Dockerfile for the phase adds. CUPTI 12.4 has no Range Profiling API, and the Profiling API
+    // needs both libraries.
     let files = advice["files"].as_array().unwrap();
     let needed = files.iter().filter(|file| file["optional"] == false);
     let needed: Vec<(&str, u64)> = needed
@@ -198,7 +199,7 @@ fn tools_without_cupti_need_no_files_and_other_versions_have_other_sources() {
     let advice = json(&["advise", "--phase", "inference", "--format", "json"]);
     assert_eq!(advice["cupti_needed"], false);
     assert_eq!(advice["files"], serde_json::json!([]));
-    // Nobody is told to leave out what PyTorch from PyPI links.
+    // PyTorch from PyPI links CUPTI, so the advice must not tell users to leave it out.
     for asked in [["--phase", "inference"], ["--tool", "nsys"], ["--tool", "ncu"]] {
         let said = page(&[&["advise"], &asked[..]].concat());
         let first = said.lines().take(2).collect::<Vec<_>>().join(" ");

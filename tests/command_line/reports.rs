@@ -1,4 +1,4 @@
-//! Does each form of the report keep to its published schema, and to its own rules for names that are hostile?
+//! Each report format matches its published schema, and its own rules for hostile names.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use testkit::elf::Elf;
 use testkit::spec::Sources;
 
-/// A report on standard output; images that cannot be read are told on standard error.
+/// A report on standard output; unreadable images are reported on standard error.
 fn report(format: &str, images: &[&str]) -> String {
     let images: Vec<String> = images
         .iter()
@@ -41,7 +41,7 @@ fn assert_valid(validator: &jsonschema::Validator, document: &Value, name: &str)
     assert!(errors.is_empty(), "{name}: {errors:#?}");
 }
 
-/// The schema with no room for a property that it does not tell of.
+/// The schema, closed to properties that it does not list.
 fn closed(schema: &Value) -> Value {
     match schema {
         Value::Object(object) => {
@@ -57,7 +57,7 @@ fn closed(schema: &Value) -> Value {
     }
 }
 
-/// Runs the program on all fixtures of all platforms with a cache in `folder`.
+/// Runs the program on all fixtures and platforms with a cache in `folder`.
 fn audit_all(folder: &Path) -> Child {
     let images = fixtures().into_iter().map(|name| format!("oci:testdata/images/{name}"));
     Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
@@ -87,7 +87,7 @@ fn a_report_from_the_cache_is_that_of_the_layers_whoever_shares_it_and_whatever_
     let mut arguments = vec!["--format=json".to_owned(), "--platform=all".to_owned()];
     arguments.extend(fixtures().iter().map(|name| format!("oci:testdata/images/{name}")));
     let cold = run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-    // Several at once, none of which finds what another is about to keep.
+    // Concurrent runs start with an empty cache and race to write the same entries.
     let at_once = [(); 2].map(|()| audit_all(folder.path()));
     for run in at_once {
         assert_eq!(said(run), cold);
@@ -104,8 +104,8 @@ fn a_report_from_the_cache_is_that_of_the_layers_whoever_shares_it_and_whatever_
     assert_eq!(cache_files(folder.path()).len(), files.len(), "all are made anew");
 }
 
-/// Two runs on one cache, one of which is interrupted at any moment: the other says what it would alone, and so does the
-/// next one of what is kept.
+/// Two runs share a cache, and one is interrupted at some moment. The other run, and a later one with the cache, must
+/// give the same result as a run alone.
 #[test]
 fn a_cache_whose_runs_are_killed_stays_whole() {
     let images = ["devel", "pip-torch", "stale-cache", "headers-only"];
@@ -141,7 +141,7 @@ fn a_cache_whose_runs_are_killed_stays_whole() {
         assert!(cold.stdout.starts_with(&hit.stdout), "{signal} {number}");
         ended += u64::from(hit.status != cold.status);
         assert_eq!(said(other), cold, "{signal} {number}");
-        // Who is killed leaves one file at most, and whoever writes there next takes it away.
+        // A killed run leaves at most one temporary file; the next run that writes to the directory removes it.
         assert!(
             unfinished(folder.path()) <= usize::from(signal == "KILL"),
             "{signal} {number}"
@@ -175,7 +175,7 @@ fn the_cache_says_what_it_holds_and_lets_it_go() {
     let audit = |words: &[&str]| run(&[&["--cache-dir", &place, "--format=json", image], words].concat());
     let cold = audit(&[]);
     let files = cache_files(folder.path());
-    // What a killed run leaves is no index, and goes with the rest.
+    // An unfinished file of a killed run is not an index, so `prune` removes it too.
     fs::write(files[0].with_file_name(".image-unfinished-abcdef"), vec![0; 100_000]).unwrap();
     let count = files.len() + 1;
     let holds = |count: usize, text: &str| text.contains(&format!("{count} files of "));
@@ -218,7 +218,7 @@ fn the_json_report_is_what_its_schema_tells() {
     assert!(!validator.is_valid(&broken), "the test would miss a property");
 }
 
-/// What the program says as JSON, and the document that this is.
+/// The commands that print JSON, each with the name of its schema.
 fn documents() -> Vec<(&'static str, Vec<String>)> {
     let image = |name: &str| format!("oci:testdata/images/{name}");
     let line = |words: &str, images: &[&str]| {
@@ -300,7 +300,7 @@ fn every_manifest_is_what_the_api_of_its_engine_takes() {
         let text = fs::read_to_string(format!("deploy/admission/{name}.yaml")).unwrap();
         for document in text.split("\n---\n") {
             let document: Value = serde_saphyr::from_str(document).unwrap();
-            // Of a kind that Gatekeeper makes from the template.
+            // Gatekeeper creates this kind from the template.
             if document["kind"] != "AuditedImages" {
                 assert_valid(&admission, &document, name);
             }
@@ -363,11 +363,11 @@ fn what_kustomize_makes_of_the_folders_is_what_kubernetes_takes() {
             .map(|document| document["kind"].as_str().unwrap())
             .collect();
         assert_eq!(kinds, expected);
-        // The API takes any texts for a ConfigMap, and its schema is not among those that are kept here.
+        // A ConfigMap may hold any text, and the stored schemas do not include it.
         for document in documents.iter().filter(|document| document["kind"] != "ConfigMap") {
             assert_valid(&kubernetes, document, name);
         }
-        // The name of the image was put in, and the list under the name that it was given.
+        // The image name was replaced, and the list is mounted under its given name.
         assert!(text.contains("image: REGISTRY/cupti-audit:latest") && !text.contains("image: cupti-audit"));
         let mounted = documents[0]["metadata"]["name"].as_str().unwrap();
         assert!(text.matches(mounted).count() > 1, "{name}: {mounted}");
@@ -382,7 +382,7 @@ fn every_document_of_a_fleet_is_what_its_schema_tells() {
     let image = |name: &str| format!("oci:testdata/images/{name}");
     let said = |arguments: &[&str]| String::from_utf8(run(arguments).stdout).unwrap();
     let list = said(&["fleet", "list", &image("headers-only"), &image("devel")]);
-    // An image that is not there any more.
+    // An image that no longer exists.
     let digest = |digit: &str| format!("sha256:{}", digit.repeat(64));
     let gone = list
         .lines()
@@ -437,11 +437,11 @@ fn the_schema_knows_every_kind_of_source() {
     assert_eq!(listed, Some(&json!(kinds)));
 }
 
-/// What judges by SARIF's published schema.
+/// A validator for the published SARIF schema.
 fn sarif_validator() -> jsonschema::Validator {
     let schema = fs::read_to_string("testdata/schemas/sarif-2.1.0.json").unwrap();
     let mut schema: Value = serde_json::from_str(&schema).unwrap();
-    // The published pattern of two properties that we do not write has a `]` too many to be a regular expression.
+    // In the published schema, the patterns of two properties that we do not write have a surplus `]` and are invalid.
     for property in ["run/properties/language", "toolComponent/properties/language"] {
         let property = schema.pointer_mut(&format!("/definitions/{property}"));
         let pattern = property.unwrap().as_object_mut().unwrap().remove("pattern");
@@ -459,7 +459,7 @@ fn sarif_keeps_to_the_published_schema() {
     let sarif: Value = serde_json::from_str(&report("sarif", &names)).unwrap();
     assert_valid(&validator, &sarif, "all fixtures");
     let only = &sarif["runs"][0];
-    // What GitHub's code scanning asks for beyond the schema.
+    // GitHub's code scanning requires these properties beyond the schema.
     for result in only["results"].as_array().unwrap() {
         let place = &result["locations"][0]["physicalLocation"];
         assert!(place["artifactLocation"]["uri"].is_string(), "{result}");
@@ -468,7 +468,7 @@ fn sarif_keeps_to_the_published_schema() {
         let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
         assert_eq!(only["tool"]["driver"]["rules"][index]["id"], result["ruleId"]);
     }
-    // A Dockerfile's findings, with their fixes, keep to it too.
+    // The findings of a Dockerfile, with their fixes, match the schema too.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("Dockerfile");
     let text = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\nRUN apt-get install cuda-libraries-dev-12-4 # cupti\n";
@@ -477,7 +477,7 @@ fn sarif_keeps_to_the_published_schema() {
     let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
     assert_valid(&validator, &checked, "check");
     assert_eq!(checked["runs"][0]["results"][0]["fixes"].as_array().unwrap().len(), 1);
-    // The schema is one that can be broken.
+    // The validator rejects invalid documents.
     let mut broken = sarif.clone();
     broken["runs"][0]["results"][0]["level"] = "fatal".into();
     assert!(!validator.is_valid(&broken));
@@ -517,7 +517,7 @@ fn junit_keeps_to_the_schema_of_jenkins() {
     }
 }
 
-/// What xmllint says of a file by the schema of Jenkins; `None` where it is not installed.
+/// xmllint's output for a file validated with Jenkins' schema; `None` if xmllint is not installed.
 fn xmllint(file: &Path) -> Option<String> {
     let judged = Command::new("xmllint")
         .args(["--noout", "--nonet", "--schema", "testdata/schemas/junit-10.xsd"])
@@ -645,7 +645,7 @@ fn the_forms_show_what_was_found() {
     }
 }
 
-/// The document with those rules alone that found something: a new rule changes no other rule's snapshot.
+/// Keeps only the rules that have findings, so that a new rule does not change other snapshots.
 fn without_other_rules(text: &str) -> String {
     let mut log: Value = serde_json::from_str(text).unwrap();
     let run = &mut log["runs"][0];

@@ -1,4 +1,4 @@
-//! What does every rule say of every fixture image, for every phase? And are the rules themselves in order?
+//! The findings of every rule for every fixture image and phase; and checks of the rules themselves.
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,10 +20,10 @@ use testkit::layer::{Compression, Layer};
 use testkit::oci::Layout;
 use testkit::spec::Sources;
 
-/// Where no phase was asked for, and each phase.
+/// No phase, and each phase.
 const ASKED: [&str; 4] = ["", "inference", "training", "profiling"];
 
-/// Images in which CUPTI does all that it can: what is said of them has to be true of every good image.
+/// Images in which CUPTI works fully: a finding about these would apply to every good image.
 const GOOD: [&str; 8] = [
     "arm64",
     "debian-cupti",
@@ -35,7 +35,7 @@ const GOOD: [&str; 8] = [
     "wrong-class",
 ];
 
-/// Those about what a run was asked with: its suppressions, its tools and its GPUs.
+/// Rules about the options of a run: suppressions, tools and GPUs.
 const OF_RUN: [&str; 7] = [
     "expired-accept",
     "expired-suppression",
@@ -46,23 +46,22 @@ const OF_RUN: [&str; 7] = [
     "unused-suppression",
 ];
 
-/// The rules that are about an image.
+/// The rules about an image.
 fn image_rules() -> Vec<Rule> {
     let mut rules = Knowledge::built_in().rules;
     rules.retain(|rule| rule.answers(RuleQuestion::Image) && !OF_RUN.contains(&rule.id.as_str()));
     rules
 }
 
-/// What is true of some of them: no process of theirs gets the library behind hardware counters, which only those
-/// who profile with them miss.
+/// Good images in which no process gets the library for hardware counters. Only users who profile with them miss it.
 const WITHOUT_COUNTERS: [&str; 1] = ["wrong-class"];
 
 /// One image of one platform.
 struct Judged {
-    /// The fixture, and the platform where it has several.
+    /// The fixture name, with the platform if it has several.
     name: String,
     subjects: Vec<RuleSubject>,
-    /// The findings by what was asked for.
+    /// The findings by phase.
     findings: BTreeMap<&'static str, Vec<Finding>>,
 }
 
@@ -85,7 +84,7 @@ static ALL: LazyLock<Vec<Judged>> = LazyLock::new(|| {
     all
 });
 
-/// An image as a container that runs, on hosts that lack something.
+/// An image as a running container, on hosts that lack something.
 fn running(name: &str) -> Vec<Judged> {
     let host = |driver: &str, has_gpu, counters| HostFacts {
         driver: Some(driver.to_owned()).filter(|driver| !driver.is_empty()),
@@ -111,7 +110,7 @@ fn running(name: &str) -> Vec<Judged> {
     hosts.map(on).into()
 }
 
-/// An image whose CUPTI is of this release, on an instance of a GPU.
+/// An image with a CUPTI of this release, on a MIG instance of a GPU.
 fn of_release(name: &str, version: &str) -> Judged {
     let mut facts = facts(name, "linux/amd64", &[]);
     for copy in &mut facts.copies {
@@ -179,7 +178,7 @@ fn judge(name: String, facts: &ImageFacts) -> Judged {
 }
 
 impl Judged {
-    /// The gravest severity of each rule, by what was asked for.
+    /// The highest severity of each rule, by phase.
     fn rules(&self) -> BTreeMap<&str, [Option<Severity>; 4]> {
         let mut rules: BTreeMap<&str, [Option<Severity>; 4]> = BTreeMap::new();
         for (at, asked) in ASKED.iter().enumerate() {
@@ -225,14 +224,14 @@ fn what_every_rule_says_the_first_time_it_finds_something() {
     insta::assert_snapshot!("messages", out);
 }
 
-/// Whether a directory is named is what ldconfig would read: its includes, its comments, and nothing else.
+/// A directory counts as configured only if ldconfig would read it, with its includes and comments.
 #[test]
 fn gke_path_is_named_where_ldconfig_reads_it() {
     let sources = Sources::of_repository().unwrap();
     let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
     let directory = "/usr/local/nvidia/lib64";
     let include = "include /etc/ld.so.conf.d/*.conf";
-    // What ld.so.conf says, which other file names the directory, and whether ldconfig gets to it.
+    // The content of ld.so.conf, another file that names the directory, and whether ldconfig reads that file.
     let cases = [
         (include.to_owned(), "etc/ld.so.conf.d/gke.conf", true),
         (format!("{include} # all"), "etc/ld.so.conf.d/gke.conf", true),
@@ -250,7 +249,7 @@ fn gke_path_is_named_where_ldconfig_reads_it() {
             "etc/more/gke.conf",
             true,
         ),
-        // Its bytes are not kept, so that nobody knows what it names.
+        // The content of this file is not stored, so its directories are unknown.
         ("include more/*".to_owned(), "etc/more/gke", true),
         (format!("{include}\r"), "etc/ld.so.conf.d/gke.conf", false),
         ("include /etc/more/*/".to_owned(), "etc/more/gke.conf", false),
@@ -274,7 +273,8 @@ fn gke_path_is_named_where_ldconfig_reads_it() {
     }
 }
 
-/// `$LIB` is lib64 to ld.so of Red Hat's systems and lib/x86_64-linux-gnu to Debian's (ld.so(8), "Dynamic string tokens").
+/// ld.so expands `$LIB` to lib64 on Red Hat systems and lib/x86_64-linux-gnu on Debian (ld.so(8), "Dynamic string
+/// tokens").
 #[test]
 fn gke_path_is_named_where_the_tokens_of_the_loader_lead() {
     for (image, path, named) in [
@@ -290,7 +290,7 @@ fn gke_path_is_named_where_the_tokens_of_the_loader_lead() {
     }
 }
 
-/// 5000 lines that include 300 files each: the limit is told once, and with it nothing is said about the rest.
+/// 5000 lines that include 300 files each: the limit is reported once, and the rule gives no findings.
 #[test]
 fn too_many_includes_leave_open_what_is_named() {
     let sources = Sources::of_repository().unwrap();
@@ -387,7 +387,7 @@ fn every_subject_has_the_fields_of_its_kind() {
         }
     }
     let mut all: BTreeSet<&str> = rule::SubjectKind::ALL.iter().map(|kind| kind.name()).collect();
-    // Of a run, not of an image.
+    // Subjects of a run, not of an image.
     for kind in [
         rule::SubjectKind::Suppression,
         rule::SubjectKind::Tool,

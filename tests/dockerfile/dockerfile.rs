@@ -1,4 +1,4 @@
-//! Is what `dockerfile` writes the way that was meant, does it stand up to a linter, and is it whole or not there?
+//! The text of `dockerfile`: it matches the intent, passes a linter, and is written completely or not at all.
 
 #[allow(dead_code, reason = "shared with the faults that tests choose")]
 use std::fs;
@@ -17,10 +17,10 @@ use testkit::spec::Sources;
 
 const SITE: &str = "opt/venv/lib/python3.11/site-packages";
 
-/// What the engine has as `devel:1`.
+/// The name of the devel image in the engine.
 const DEVEL: &str = "docker-daemon:devel:1";
 
-/// An engine with the fixture of a devel image, also under NVIDIA's name, and with one that has a shell.
+/// An engine with the fixture of a devel image, also under NVIDIA's name, and a variant with a shell.
 static ENGINE: LazyLock<String> = LazyLock::new(|| {
     let devel = fixture_image("devel");
     let with_shell = devel.clone().layer("more", &system(), Compression::Gzip);
@@ -46,13 +46,13 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// A fixture with more in it, as the layout `image` in a folder.
+/// A fixture with more files, as the layout `image` in a directory.
 fn fixture(name: &str, more: &Layer, config: &[(&str, &str)]) -> TempDir {
     let config = config.iter().map(|(key, value)| (*key, Value::from(*value)));
     fixture_with(name, more, config.collect())
 }
 
-/// The same with any values in the config.
+/// The same, with JSON values in the config.
 fn fixture_with(name: &str, more: &Layer, config: Vec<(&str, Value)>) -> TempDir {
     let mut image = fixture_image(name).layer("more", more, Compression::Gzip);
     for (key, value) in config {
@@ -70,7 +70,7 @@ fn fixture_with(name: &str, more: &Layer, config: Vec<(&str, Value)>) -> TempDir
     folder
 }
 
-/// What a system has that can build.
+/// The files of a system that can run build steps.
 fn system() -> Layer {
     let programs = [
         "usr/bin/sh",
@@ -85,7 +85,7 @@ fn system() -> Layer {
         .fold(Layer::new(), |layer, program| layer.executable(program, "a program"))
 }
 
-/// Without a line for its user no container of an image starts.
+/// An engine starts no container of an image without an entry for its user.
 fn with_user(layer: Layer) -> Layer {
     layer.file("etc/passwd", "app:x:1000:1000::/:/bin/sh\n")
 }
@@ -94,7 +94,7 @@ fn apt() -> Layer {
     system().executable("usr/bin/apt-get", "a program")
 }
 
-/// What is written for an image of the folder; a linter has nothing to say of it.
+/// The Dockerfile for the image in the directory. A linter must accept it.
 fn written(folder: &TempDir, arguments: &[&str]) -> String {
     let all = [&["dockerfile", "oci:image", "--base", "base:1"], arguments].concat();
     let output = run(folder.path(), &all);
@@ -105,7 +105,7 @@ fn written(folder: &TempDir, arguments: &[&str]) -> String {
     text
 }
 
-/// Why nothing is written.
+/// The error if no Dockerfile is written.
 fn refused(folder: &TempDir, arguments: &[&str]) -> String {
     let all = [&["dockerfile", "oci:image", "--base", "base:1"], arguments].concat();
     let output = run(folder.path(), &all);
@@ -189,7 +189,7 @@ fn no_wheel_is_pinned_that_the_package_index_does_not_have() {
             "{cuda}: {version}"
         );
     }
-    // Debian and Ubuntu have two of these; NVIDIA's wheels begin with 11.7.
+    // Debian and Ubuntu have two of these releases; NVIDIA's wheels start with 11.7.
     for cuda in ["11.2", "11.5", "11.6"] {
         let words = format!("the package index has no nvidia-cuda-cupti-cu11 of CUDA {cuda} for x86_64");
         let said = refused(&image, &via_pip(cuda));
@@ -239,7 +239,7 @@ fn conda_installs_into_the_environment_of_the_program_that_asks_and_the_release_
     assert!(text.contains(command), "{text}");
     let because = "# release 12.6.80: cuda-version of /opt/conda/envs/train is 12.6\n";
     assert!(text.contains(because), "{text}");
-    // micromamba lies outside of its environments.
+    // micromamba is installed outside its environments.
     let outside = system()
         .executable("usr/local/bin/micromamba", "a program")
         .file(format!("{environment}/conda-meta/history"), "")
@@ -270,19 +270,19 @@ fn an_image_without_a_shell_is_proven_in_a_copy_of_it() {
     let image = fixture("missing-libgcc", &Layer::new(), &[]);
     let copy = ["--phase", "profiling", "--from", "docker-daemon:devel-with-shell:1"];
     insta::assert_snapshot!("shellless", written(&image, &copy));
-    // Where neither has one, a third image lends its own.
+    // If neither image has a shell, a third image provides one.
     let copy = ["--phase", "training", "--from", DEVEL];
     let text = written(&image, &copy);
     let proven = "FROM busybox:1.37 AS proof-training";
     assert!(text.contains(proven) && text.contains("COPY --from=cupti"), "{text}");
-    // What COPY would write through a link is somebody's file, and nothing can take the link away.
+    // COPY would write through the link into the user's file, and without a shell nothing can remove the link.
     let link = Layer::new().symlink("usr/lib/libcupti.so.12", "/opt/mine/libcupti.so.12");
     let said = refused(&fixture("missing-libgcc", &link, &[]), &copy);
     assert!(
         said.contains("libcupti.so.12 is a link, and the image has no shell"),
         "{said}"
     );
-    // Where there is a shell and no rm, that is what is said.
+    // The image has a shell but no rm, and the error says so.
     let some = ["sh", "ln", "mkdir", "cat"]
         .iter()
         .fold(Layer::new(), |layer, program| {
@@ -292,7 +292,7 @@ fn an_image_without_a_shell_is_proven_in_a_copy_of_it() {
     let some = fixture("missing-libgcc", &some, &[]);
     let said = refused(&some, &copy);
     assert!(said.contains("the image has no rm to remove it;"), "{said}");
-    // A CUPTI that lies in the image only gets a name that the loader finds.
+    // A CUPTI in the image only gets a name that the loader finds.
     let image = fixture("extras-only", &Layer::new(), &[]);
     insta::assert_snapshot!("shellless_place", written(&image, &["--phase", "training"]));
 }
@@ -315,7 +315,7 @@ fn for_inference_what_nothing_needs_is_left_behind() {
     let text = written(&image, &["--phase", "inference"]);
     assert!(!text.contains("dpkg"), "{text}");
     insta::assert_snapshot!("inference", text);
-    // A RUN cannot know which of its lines were true before: Debian's small images name files that were never unpacked.
+    // A RUN cannot know which entries were valid before: Debian's small images list files that were never unpacked.
     let list = system().file("var/lib/dpkg/info/x.list", "/.\n");
     let text = written(&fixture("torch-with-triton", &list, &[]), &["--phase", "inference"]);
     assert!(text.contains("\n# dpkg's lists may still name these files;"), "{text}");
@@ -342,7 +342,7 @@ fn one_file_has_a_target_for_each_phase_and_cloud_build_builds_and_audits_them()
     );
     let yaml = fs::read_to_string(image.path().join("cloudbuild.yaml")).unwrap();
     insta::assert_snapshot!("cloudbuild", yaml);
-    // Steps run in the folder of the configuration, on another machine.
+    // Steps run on another machine, in the directory of the configuration.
     let place = image.path().join("Dockerfile.all");
     let absolute = ["--all-phases", "--cloudbuild", "--force", "-o", place.to_str().unwrap()];
     written(&image, &absolute);
@@ -363,7 +363,7 @@ fn names_from_an_image_mean_nothing_to_docker_and_the_shell() {
     let image = fixture("devel", &more(include), &[]);
     let text = written(&image, &["--phase", "inference"]);
     assert!(!text.contains("RUN reboot"), "{text}");
-    // The folder goes as a whole, whatever lies in it; of one that stays, the names are quoted.
+    // The directory above is removed as a whole. This one stays, so the names of the removed files are quoted.
     let stays = more(include).file(format!("{include}/../../../kept"), "");
     let image = fixture("devel", &stays.file(format!("{include}/kept.so"), ""), &[]);
     let text = written(&image, &["--phase", "inference"]);
@@ -479,7 +479,7 @@ fn a_file_that_is_there_stays_unless_it_is_forced_and_none_is_left_by_halves() {
     assert_eq!(left, ["Dockerfile", "image"]);
 }
 
-/// What the header says that an audit of the result will say.
+/// The header's prediction for an audit of the result.
 fn foretold(text: &str) -> &str {
     let line = text.lines().find(|line| line.starts_with("# audit of the result for "));
     line.and_then(|line| line.split_once(": ")).unwrap().1
@@ -533,7 +533,7 @@ fn names_that_lead_nowhere_or_to_another_release_go_and_no_folder_is_named_twice
     assert_eq!(foretold(&text), "pass");
     let gone = "rm -f /usr/local/cuda-12.4/targets/x86_64-linux/lib/libcupti.so.12\n";
     assert!(text.contains(gone) && !text.contains("lib/libcupti.so\n"), "{text}");
-    // Of another CUDA than the image no file would do.
+    // The source has another CUDA version than the image, so none of its files fit.
     let image = fixture("link-across-majors", &system(), &[]);
     let said = refused(&image, &copy);
     assert!(
@@ -602,7 +602,7 @@ fn what_cannot_be_made_or_run_is_gone_around() {
     };
     let file = made(system().file("opt/cupti", "mine"), Vec::new());
     assert!(file.contains("\"/usr/local/lib/cupti/\"]"), "{file}");
-    // A copy that is somebody's own stays where it is.
+    // The user's own copy stays in its place.
     let own = Elf::library("libcupti.so.12").needed("libc.so.6").build();
     let own = made(system().file("opt/cupti/lib/libcupti.so.12", own), Vec::new());
     assert!(own.contains("\"/usr/local/lib/cupti/\"]"), "{own}");
@@ -637,7 +637,7 @@ fn what_cannot_be_made_or_run_is_gone_around() {
         .executable("usr/bin/true", Elf::executable().build());
     let wrapper = made(wrapper, unset);
     assert!(wrapper.contains("export LD_LIBRARY_PATH='';"), "{wrapper}");
-    // A relative folder is one below that to which the script goes.
+    // The script changes directory, so the relative search path is below the new one.
     let script = "#!/bin/sh\ncd /srv\nexport LD_LIBRARY_PATH=lib\nexec \"$@\"\n";
     let gone = system()
         .executable("start.sh", script)
@@ -675,7 +675,7 @@ fn files_of_the_source_that_the_image_has_are_not_copied_again() {
     let image = fixture("extras-only", &system(), &[]);
     let text = written(&image, &copy);
     assert!(text.contains("#   in place: used") && !text.contains("COPY"), "{text}");
-    // Who asks for a copy gets one.
+    // With `--via copy`, the user gets a copy.
     let text = written(&image, &[&copy[..], &["--via", "copy"]].concat());
     assert!(text.contains("COPY --from=cupti"), "{text}");
 }
@@ -757,7 +757,7 @@ fn the_sample_of_the_documentation_is_what_is_written() {
     let devel = "docker-daemon:nvidia/cuda:12.4.1-devel-ubuntu22.04";
     let arguments = ["--phase", "training", "--from", devel];
     let text = written(&image, &arguments).replace("base:1", "trainer:1");
-    // The head tells of a fixture, whose files are small.
+    // Skip the header: it has the sizes of the fixture's small files.
     let (_, text) = text.split_once("\n\n").unwrap();
     let page = include_str!("../../docs/dockerfile.md");
     assert!(page.contains(&format!("```dockerfile\n{text}```")), "{text}");
@@ -793,7 +793,7 @@ fn a_bare_name_that_no_registry_gives_is_the_image_of_the_engine() {
         said.starts_with("✓ CUPTI loads\ndocker-daemon:devel:1  linux/amd64  "),
         "{said}"
     );
-    // With a scheme the registry alone is asked, and the proxy that refuses is named without its password.
+    // With a scheme, only the registry is tried. The error names the failing proxy without its password.
     let refused = "error: docker://devel:1: cannot reach docker.io by the proxy 127.0.0.1:9 of HTTPS_PROXY: Connection refused \
                    (os error 111); check the proxy, or name docker.io in NO_PROXY";
     assert_eq!(audit("docker://devel:1"), (2, String::new(), refused.to_owned()));

@@ -1,15 +1,16 @@
-//! Does an image that a real Docker Engine builds from our Dockerfile load CUPTI by its own loader, and pass the audit?
+//! A real Docker Engine builds our Dockerfiles. The resulting images load CUPTI with their own loader and pass the
+//! audit.
 
 use crate::builder::{BuildEngine, Builder};
 
-/// Opens what it is told, as a program without search paths does.
+/// Opens the libraries in its arguments, without a search path of its own.
 const PROBE: &str = include_str!("../support/probe.c");
 
 const LIB: &str = "usr/local/cuda-12.4/targets/x86_64-linux/lib";
 const INCLUDE: &str = "usr/local/cuda-12.4/extras/CUPTI/include";
 
-/// Makes the images that the tests begin with: `runtime:1` without CUPTI, `devel:1` with all of it, each with a
-/// program that opens what it is told.
+/// Makes the base images: `runtime:1` without CUPTI, and `devel:1` with all of it. Each has a program that opens the
+/// libraries in its arguments.
 fn images(builder: &Builder) {
     builder.put("probe", crate::cupti_parts::program(PROBE, &[]));
     for file in [
@@ -39,20 +40,20 @@ fn images(builder: &Builder) {
     );
 }
 
-/// An engine with the images, where every part is there.
+/// An engine with the images; `None` if a part is missing.
 fn start() -> Option<Builder> {
     let builder = crate::cupti_parts::are_there().then(Builder::start)??;
     images(&builder);
     Some(builder)
 }
 
-/// Builds what is written for an image and a phase; the result passes the audit, and its own loader opens `names`.
-/// Returns the bytes that were added.
+/// Builds the Dockerfile for an image and a phase. The result passes the audit, and its own loader opens `names`.
+/// Returns the number of added bytes.
 fn serves(builder: &Builder, image: &str, phase: &str, more: &[&str], names: &[&str]) -> u64 {
     serves_by(builder, BuildEngine::Classic, image, phase, more, names)
 }
 
-/// The same with one of the builders.
+/// The same with the given builder.
 fn serves_by(builder: &Builder, by: BuildEngine, image: &str, phase: &str, more: &[&str], names: &[&str]) -> u64 {
     let text = builder.dockerfile(image, phase, more);
     assert!(!text.contains("before: pass"), "{text}");
@@ -76,7 +77,7 @@ fn serves_by(builder: &Builder, by: BuildEngine, image: &str, phase: &str, more:
     added
 }
 
-/// The bytes that were foretold are those of the engine, within two in a hundred and what a package's papers take.
+/// The predicted size matches the engine's within 2 %, plus the files that a package manager writes.
 fn near(text: &str, added: u64) {
     let Some(foretold) = Builder::foretold_bytes(text) else {
         return;
@@ -90,10 +91,10 @@ fn near(text: &str, added: u64) {
     );
 }
 
-/// What is built, in words, and how.
+/// The name of a case, and the function that builds it.
 type Case = (&'static str, fn(&Builder));
 
-/// One engine for all: filling it takes longer than most builds.
+/// One engine for all cases, because filling it takes longer than most builds.
 #[test]
 #[ignore = "it builds images for minutes: make test-builds"]
 fn what_is_built_is_loaded_by_its_own_loader_and_passes_the_audit() {
@@ -113,7 +114,7 @@ fn what_is_built_is_loaded_by_its_own_loader_and_passes_the_audit() {
         ("a CUPTI that lacks libgcc_s", without_libgcc),
         ("a result that does not work", broken),
     ];
-    // One alone, while it is worked on.
+    // `CUPTI_AUDIT_CASE` selects cases by name.
     let asked = std::env::var("CUPTI_AUDIT_CASE").unwrap_or_default();
     for (name, case) in cases.into_iter().filter(|(name, _)| name.contains(&asked)) {
         println!("{name}");
@@ -128,7 +129,7 @@ fn copied(builder: &Builder) {
     let names = ["libcupti.so.12", "libnvperf_host.so", "libnvperf_target.so"];
     let added = serves(builder, "runtime:1", "profiling", &from, &names);
     assert!((41_400_000..41_600_000).contains(&added), "{added}");
-    // The image's own user is there again.
+    // The image's own user is restored.
     let user = ["image", "inspect", "--format", "{{.Config.User}}", "made:1"];
     assert_eq!(builder.engine.must(&user), "1000:1000");
 }
@@ -140,7 +141,7 @@ fn in_place(builder: &Builder) {
     let names = ["libcupti.so.12", "libnvperf_host.so"];
     let added = serves(builder, "extras:1", "profiling", &[], &names);
     assert!(added < 100_000, "{added}");
-    // Beside other libraries only what is needed is led to.
+    // The directory has other libraries, so only the needed ones get links.
     let shared =
         "FROM extras:1\nRUN cp /lib/x86_64-linux-gnu/libc.so.6 /usr/local/cuda-12.4/extras/CUPTI/lib64/libother.so\n";
     builder.must_build("shared:1", shared);
@@ -153,11 +154,11 @@ fn own_package(builder: &Builder) {
     let plain = "FROM debian:12\nCOPY probe /probe\nRUN chmod 755 /probe\n";
     builder.must_build("plain:1", plain);
     let added = serves(builder, "plain:1", "training", &["--via", "apt"], &["libcupti.so.11.8"]);
-    // The library, and what apt and dpkg write of it.
+    // The library, and the files that apt and dpkg write.
     assert!((7_200_000..10_000_000).contains(&added), "{added}");
 }
 
-/// NVIDIA's layout of packages, made of NVIDIA's files: an archive in the image stands in for the repository.
+/// A package with NVIDIA's layout and files; an archive in the image replaces the repository.
 fn nvidias_package(builder: &Builder) {
     let root = "devel/";
     let control = "Package: cuda-cupti-12-4\nVersion: 12.4.127-1\nArchitecture: amd64\nMaintainer: a test\n\
@@ -190,7 +191,7 @@ fn nvidias_package(builder: &Builder) {
     assert!((7_700_000..10_000_000).contains(&added), "{added}");
 }
 
-/// What people write by hand fails the audit; what is written here passes.
+/// A common hand-written Dockerfile fails the audit, and ours passes.
 fn headers_alone(builder: &Builder) {
     let by_hand =
         "FROM runtime:1\nCOPY --from=devel:1 /usr/local/cuda-12.4/extras/CUPTI /usr/local/cuda/extras/CUPTI\n";
@@ -223,7 +224,7 @@ fn without_shell(builder: &Builder) {
         copies.concat()
     );
     builder.must_build("small:1", &image);
-    // With CUPTI in a folder that nothing leads to, it only gets names.
+    // CUPTI is in a directory outside the search path, so it only gets links.
     let unwinder = "/lib/x86_64-linux-gnu/libgcc_s.so.1";
     let lying = format!("FROM small:1\nCOPY --from=debian:12 {unwinder} {unwinder}\nCOPY devel/{LIB} /opt/prof\n");
     builder.must_build("lying:1", &lying);
@@ -251,7 +252,7 @@ fn hidden(builder: &Builder) {
     serves(builder, "hidden:1", "training", &from, &["libcupti.so.12"]);
 }
 
-/// The environment that pip needs on this machine: certificates, proxies, an index of its own.
+/// The environment that pip needs on this machine: certificates, proxies and a package index.
 fn pip_environment(builder: &Builder) -> String {
     let certificates = std::env::var("PIP_CERT").unwrap_or_else(|_| "/etc/ssl/certs/ca-certificates.crt".to_owned());
     builder.lend(certificates.as_ref(), "ca.crt");
@@ -313,7 +314,7 @@ fn wheel(builder: &Builder) {
     for_inference(builder, &object);
 }
 
-/// What nothing needs goes, the bytes go with it, and the rest is as it was.
+/// Unneeded files are removed, the image shrinks, and everything else is unchanged.
 fn for_inference(builder: &Builder, object: &str) {
     let text = builder.dockerfile("whole:1", "inference", &[]);
     builder.must_build("made:1", &text);
@@ -336,7 +337,7 @@ fn for_inference(builder: &Builder, object: &str) {
         String::from_utf8(said.stdout).unwrap()
     };
     assert_eq!(file("made:1"), file("whole:1"));
-    // The size that was predicted is that of the one layer.
+    // The predicted size equals the size of the only layer.
     let layers = audited.report["image"]["layers"].as_array().unwrap();
     let bytes: u64 = layers.iter().map(|layer| layer["bytes"].as_u64().unwrap()).sum();
     let predicted = text.split("after: about ").nth(1).unwrap().split(' ').next().unwrap();
@@ -346,7 +347,7 @@ fn for_inference(builder: &Builder, object: &str) {
     assert!((real - predicted).abs() < real / 100.0, "{real} MB, not {predicted}");
 }
 
-/// Every target is built, and passes the audit of its phase; files are copied, or installed in a stage of their own.
+/// Every target builds and passes the audit of its phase. Files are copied, or installed in a separate stage.
 fn project(builder: &Builder) {
     let from = ["--all-phases", "--from", "docker-daemon:devel:1"];
     let installed = ["--all-phases", "--via", "apt"];
@@ -382,7 +383,7 @@ fn project(builder: &Builder) {
     }
 }
 
-/// Links to nothing and names of another release go, so that the gate of a warning stays open.
+/// Dangling links and links to another release are removed, so that they do not cause warnings.
 fn misleading(builder: &Builder) {
     let from = ["--from", "docker-daemon:devel:1"];
     let folder = "/usr/local/cuda-12.4/extras/CUPTI/lib64";
@@ -414,7 +415,7 @@ fn misleading(builder: &Builder) {
     }
 }
 
-/// Own files of ldconfig, a PATH without /sbin, volumes, spaces and triggers are as they were, and CUPTI is found.
+/// The user's ldconfig files, a PATH without /sbin, volumes, spaces and triggers are unchanged, and CUPTI is found.
 fn of_the_user(builder: &Builder) {
     let own_conf = "RUN echo /opt/mine > /etc/ld.so.conf.d/000-cupti.conf";
     let no_include = "RUN mkdir /opt/mine && printf /opt/mine > /etc/ld.so.conf && cp /lib/x86_64-linux-gnu/libm.so.6 /opt/mine/libmine.so";
@@ -451,12 +452,12 @@ fn of_the_user(builder: &Builder) {
                 &["--from", "docker-daemon:devel:1"][..],
                 &["--via", "apt", "--cuda", "11.8"],
             ] {
-                // An installation by apt takes a while, and bears on two of these alone.
+                // Installing with apt is slow and only matters for two of the cases.
                 let bears = ["no sbin", "a volume of the system"].contains(&what);
                 if more[0] == "--via" && !bears && std::env::var_os("CUPTI_AUDIT_ALL").is_none() {
                     continue;
                 }
-                // A package would be written into a volume of the system, which is refused.
+                // The package would be written into a volume, so this is refused.
                 if what == "a volume of the system" && more[0] == "--via" {
                     let output = builder
                         .cupti_audit(&[&["dockerfile", "docker-daemon:user:1", "--phase", "training"], more].concat());
@@ -477,7 +478,7 @@ fn of_the_user(builder: &Builder) {
     }
 }
 
-/// Nothing is brought for inference, and for training what is lacking comes from an image that has it.
+/// Inference needs no added files. For training, missing libraries are copied from an image that has them.
 fn without_libgcc(builder: &Builder) {
     let lib = "/usr/lib/x86_64-linux-gnu";
     let image = format!(
@@ -504,7 +505,7 @@ fn without_libgcc(builder: &Builder) {
     assert!(said.contains("libgcc_s.so.1"), "{said}");
 }
 
-/// A Dockerfile whose result does not work cannot be built.
+/// The build fails if the result would not work.
 fn broken(builder: &Builder) {
     let from = ["--from", "docker-daemon:devel:1"];
     let text = builder.dockerfile("runtime:1", "profiling", &from);

@@ -1,7 +1,7 @@
-//! Is what a Dockerfile makes of a generated image what it foretells, and does every program get CUPTI that got it before?
+//! Dockerfiles for generated images: the result matches the prediction, and every program that loaded CUPTI still does.
 //!
-//! A Dockerfile is written for each phase of each image, one is built by each builder, and the result is audited and
-//! started. `CUPTI_AUDIT_ALL=1` builds forty images with each builder instead of a handful.
+//! The program writes a Dockerfile for each phase of each image. Each builder builds one of them, and the result is
+//! audited and started. `CUPTI_AUDIT_ALL=1` builds forty images with each builder instead of four.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::processes::{audit, engine_images, generate, layers};
 
 /// The first seed.
 const FIRST: u64 = 20_001;
-/// The images that are built in `make test`, and in `make test-all`.
+/// The number of images built by `make test` and by `make test-all`.
 const BUILT: (usize, usize) = (4, 40);
 const PHASES: [&str; 3] = ["training", "profiling", "inference"];
 const FROM: [&str; 2] = ["--from", "docker-daemon:devel:1"];
 
-/// What was seen of all builds.
+/// The results of all builds.
 #[derive(Debug, Default)]
 struct Tally {
     written: usize,
@@ -47,7 +47,7 @@ fn generated_images_become_what_was_foretold_and_their_programs_still_get_cupti(
         BUILT.0
     };
     let seeds = FIRST..FIRST + 2 * built as u64;
-    // One alone, while it is worked on.
+    // `CUPTI_AUDIT_SEED` selects one image.
     let asked = std::env::var("CUPTI_AUDIT_SEED").ok();
     let asked = asked.map(|seed| usize::try_from(seed.parse::<u64>().unwrap() - FIRST).unwrap());
     let built = asked.map_or(built, |_| 1);
@@ -79,12 +79,13 @@ fn generated_images_become_what_was_foretold_and_their_programs_still_get_cupti(
     assert!(tally.built >= built * builder.builders().len(), "{tally:?}");
 }
 
-/// The image that files are copied from, and what of a system a `RUN` takes.
+/// The image that files are copied from, with the system programs that a `RUN` needs.
 fn devel(builder: &Builder) {
     for file in ["libcupti.so.12", "libnvperf_host.so", "libnvperf_target.so"] {
         builder.put(&format!("devel/opt/lib/{file}"), crate::cupti_parts::cupti_12(file));
     }
-    // Small, as it is read for every Dockerfile: the programs of a proof, and what they and CUPTI need.
+    // The image is read for every Dockerfile, so it is small. It has the proof's programs, and the libraries that they
+    // and CUPTI need.
     let lib = "/usr/lib/x86_64-linux-gnu";
     let image = format!(
         "FROM debian:12 AS whole\nRUN mkdir -p /t/bin /t/sbin /t/etc /t/lib64 /t/tmp /t{lib} && ln -s usr/lib /t/lib \
@@ -97,7 +98,7 @@ fn devel(builder: &Builder) {
     builder.must_build("devel:1", &image);
 }
 
-/// Every other image gets the programs of a system: one without them is proven in a copy of it.
+/// Every other image gets system programs. An image without them is tested in a copy that has them.
 fn base(builder: &Builder, number: usize, spec: &ImageSpec) -> String {
     let name = format!("generated:n{number}");
     if number.is_multiple_of(2) {
@@ -135,12 +136,12 @@ fn one(builder: &Builder, number: usize, spec: &ImageSpec, tally: &mut Tally) {
         } else {
             tally.refused += 1;
             assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-            // The last of the ways, or the only reason there is.
+            // The reason for the last method, or the only reason.
             let why = said.trim().rsplit("; ").nth(1).unwrap_or(&said);
             *tally.reasons.entry(why.replace(&base, "IMAGE")).or_default() += 1;
         }
     }
-    // Another phase for each image, so that all are built.
+    // The phase varies with the image number, so that all phases are built.
     let Some((phase, text)) = texts.get(number % texts.len().max(1)) else {
         return;
     };
@@ -204,7 +205,7 @@ fn build(
 }
 
 impl Builder {
-    /// What the process gets that an image starts.
+    /// The result of the process that an image starts.
     fn outcome(&self, image: &str) -> Outcome {
         let output = self.engine.docker(&["run", "--rm", "--network=none", image]);
         let text = [output.stdout, output.stderr].concat();

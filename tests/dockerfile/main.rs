@@ -1,4 +1,4 @@
-//! Dockerfiles: their text, and what builders make of them.
+//! Dockerfiles: their text, and the images that builders make from them.
 
 #![allow(
     clippy::disallowed_methods,

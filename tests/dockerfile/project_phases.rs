@@ -1,8 +1,8 @@
-//! Does one project go through its life: training, profiling and inference, each built from one file,
-//! pushed, audited from the registry and run, and what does that weigh against what people write by hand?
+//! A project goes through training, profiling and inference. One file builds each image, which is pushed, audited from
+//! the registry and run. The sizes are compared with hand-written Dockerfiles.
 //!
-//! The images of NVIDIA are stood in for by a Debian with NVIDIA's own libraries of the package index: the runtime image is without
-//! CUPTI, the devel image has all of it, headers and a compiler's libraries.
+//! A Debian with NVIDIA's libraries from the package index replaces NVIDIA's images. The runtime image has no CUPTI.
+//! The devel image has all of it, with headers and a compiler's libraries.
 
 use crate::builder::Builder;
 use crate::registry_parts::Registry;
@@ -14,7 +14,7 @@ const PROBE: &str = include_str!("../support/probe.c");
 const CUPTI: &str = "libcupti.so.12";
 const HOST: &str = "libnvperf_host.so";
 
-/// The stand-ins for NVIDIA's runtime and devel images.
+/// Replacements for NVIDIA's runtime and devel images.
 fn images(builder: &Builder) {
     builder.put("probe", crate::cupti_parts::program(PROBE, &[]));
     for file in [HOST, "libnvperf_target.so", "libpcsamplingutil.so", "libcheckpoint.so"] {
@@ -48,7 +48,7 @@ fn images(builder: &Builder) {
     );
 }
 
-/// What people write, with what comes of it in the phase of training.
+/// Common hand-written Dockerfiles, with their sizes and verdicts for training.
 fn by_hand(builder: &Builder) -> Vec<(&'static str, u64, String)> {
     let folder = format!("FROM runtime:1\nCOPY --from=devel:1 /{EXTRAS} /{EXTRAS}\n");
     let whole = format!("FROM runtime:1\nCOPY --from=devel:1 /{LIB} /{LIB}\nUSER root\nRUN ldconfig\nUSER 1000\n");
@@ -64,7 +64,7 @@ fn by_hand(builder: &Builder) -> Vec<(&'static str, u64, String)> {
         .to_vec()
 }
 
-/// Pushes an image, and gives the name of it that the registry has.
+/// Pushes an image and returns its name in the registry.
 fn push(builder: &Builder, registry: &Registry, image: &str) -> String {
     let name = format!("{}/project:{}", registry.address, image.replace(':', "-"));
     builder.engine.must(&["tag", image, &name]);
@@ -149,7 +149,8 @@ fn a_project_goes_from_training_to_inference() {
     );
 }
 
-/// An image of the engine has the digest of the registry that it was pushed to, and both builders find it by that.
+/// An image in the engine has the digest of the registry that it was pushed to, and both builders find it by that
+/// digest.
 fn pinned_from_the_engine(builder: &Builder, image: &str, text: &str) {
     let of_engine = builder.dockerfile(image, "training", &["--from", "docker-daemon:devel:1"]);
     let pinned = |text: &str| {
@@ -164,7 +165,7 @@ fn pinned_from_the_engine(builder: &Builder, image: &str, text: &str) {
     }
 }
 
-/// The verdict on an image of the registry, with its reasons.
+/// The verdict on an image in the registry, with its reasons.
 fn audit(builder: &Builder, name: &str, phase: &str) -> String {
     let insecure = name.split('/').next().unwrap();
     let image = format!("docker://{name}");
@@ -181,7 +182,7 @@ fn audit(builder: &Builder, name: &str, phase: &str) -> String {
     report["phases"][phase]["verdict"].as_str().unwrap().to_owned()
 }
 
-/// Prints the sizes, and compares with those of the documentation what is added to the image without CUPTI.
+/// Prints the sizes, and compares the bytes added to the image without CUPTI with the documentation.
 fn print_table(before: u64, by_hand: &[(&str, u64, String)], made: &[(String, u64)]) {
     let page = include_str!("../../docs/phases.md");
     let listed = |what: &str, added: &str, verdict: &str| {

@@ -1,84 +1,84 @@
-//! A case: how the image is made, what fails in it, and what the audit has to say.
+//! An incident: how to make the image, how it fails, and the expected findings.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
 
-/// A file of `tests/incidents/cases`.
+/// A file in `tests/incidents/cases`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// The thread: project and number. Without one, users met this class of trouble, in no thread that is known here.
+    /// The issue or forum thread: project and number. `None` if users met this kind of problem, but we know no thread.
     pub link: Option<String>,
-    /// The class, by which cases are counted.
+    /// The class, for the counts.
     pub class: String,
-    /// What happened, in our own words.
+    /// A summary of the incident, in our own words.
     pub story: String,
-    /// What installs in the image, and what it lacks, by which fixes are counted.
+    /// The conditions in the image, such as its package manager or a missing tool, for the counts of fixes.
     #[serde(default = "apt")]
     pub situations: Vec<String>,
-    /// Layers of the kit that the image is made from.
+    /// The layers of the kit below the image's own layers.
     #[serde(default = "debian")]
     pub from: Vec<String>,
-    /// A layer for each: lines of shell that root runs in the image, with `kit/steps.sh` before them.
+    /// The image's own layers. Each is a shell script that root runs in the image, after `kit/steps.sh`.
     #[serde(default)]
     pub image: Vec<String>,
-    /// The environment of the image's config.
+    /// The environment in the image's config.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// The user of the image's config, by number.
+    /// The numeric user in the image's config.
     #[serde(default)]
     pub user: u32,
-    /// The command of the image's config.
+    /// The command in the image's config.
     #[serde(default)]
     pub command: Vec<String>,
-    /// What the image is for.
+    /// The phase that the image is for.
     pub phase: String,
-    /// A profiling tool that has to work.
+    /// A profiling tool that must work.
     pub tool: Option<String>,
-    /// The toolkit of the kit that `slim` takes CUPTI from.
+    /// The toolkit of the kit from which `slim` takes CUPTI.
     #[serde(default = "newest_toolkit")]
     pub cupti_from: String,
-    /// What fails: words as a shell splits them. A case of the host has none.
+    /// The failing command, split into words as by a shell. Empty for a host incident.
     #[serde(default)]
     pub probe: String,
-    /// The Dockerfile that `check` reads, in place of an image.
+    /// The Dockerfile that `check` reads instead of an image.
     pub build_file: Option<BuildFile>,
-    /// What the kernel says in the container, in place of the symptom.
+    /// The kernel and driver files in the container. They replace the symptom.
     pub host: Option<Host>,
-    /// The same after what the fix says.
+    /// The same after the host is fixed.
     pub fixed_host: Option<Host>,
-    /// A part of what the probe says.
+    /// A part of the probe's output.
     pub symptom: String,
-    /// The rule whose finding comes first among the errors.
+    /// The rule of the first error.
     pub rule: String,
-    /// What somebody does who follows a fix that is printed as words alone, as instructions of a Dockerfile.
+    /// Dockerfile instructions that carry out a fix, for fixes printed only as prose.
     #[serde(default)]
     pub by_hand: Vec<String>,
-    /// A part of the commands that cure it, where others that cure it are not what is called for.
+    /// A part of the expected commands, if other commands would also fix the problem but are not appropriate.
     pub cure: Option<String>,
-    /// Why nothing that can be printed as a command cures it.
+    /// Why no printed command can fix it.
     pub not_cured: Option<String>,
-    /// What the program says wrongly at present. The test fails when it no longer does.
+    /// A known wrong result. The test fails once the result is right.
     pub known_wrong: Option<String>,
 }
 
-/// A Dockerfile, before and after what the fix says.
+/// A Dockerfile, before and after the fix.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuildFile {
-    /// Its text.
+    /// The text before the fix.
     pub text: String,
-    /// Its text with the fix.
+    /// The text after the fix.
     pub fixed: String,
 }
 
-/// Files that the kernel and the driver have in a container.
+/// Files of the kernel and the driver in a container.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// Texts by their places below `/proc`.
+    /// Contents by path below `/proc`.
     #[serde(default)]
     pub proc: BTreeMap<String, String>,
     /// Names in `/dev`.
@@ -98,7 +98,7 @@ fn newest_toolkit() -> String {
     "12.8".to_owned()
 }
 
-/// All cases by the names of their files.
+/// All incidents by file name.
 pub fn cases() -> BTreeMap<String, Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/incidents/cases");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

@@ -1,4 +1,4 @@
-//! A case of a Dockerfile: what `check` says of it before it is built, and what comes out with the fix and without it.
+//! A Dockerfile incident: the findings of `check` before the build, and the built images with and without the fix.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::image::Image;
 use crate::kit::Kit;
 use crate::run::{Cure, Outcome, probe_words, program, said};
 
-/// Checks and builds the Dockerfile as it is and as the fix makes it.
+/// Checks and builds the Dockerfile before and after the fix.
 pub fn run(kit: &Kit, case: &Case, image: &Image, file: &BuildFile) -> Outcome {
     let mut log = String::new();
     let failure = probe(case, &image.branch("built"), &file.text, &mut log);
@@ -22,7 +22,7 @@ pub fn run(kit: &Kit, case: &Case, image: &Image, file: &BuildFile) -> Outcome {
         .iter()
         .any(|finding| finding["rule"] == case.rule);
     let words = first.and_then(|finding| finding["fix"].as_str()).unwrap_or_default();
-    // A package that the fix names is the one that is installed.
+    // If the fix names a package, the fixed Dockerfile must install that package.
     let package = words
         .strip_prefix("install ")
         .and_then(|words| words.split([' ', ',']).next());
@@ -46,7 +46,7 @@ pub fn run(kit: &Kit, case: &Case, image: &Image, file: &BuildFile) -> Outcome {
     }
 }
 
-/// How the build or the probe fails; `None` where neither does.
+/// The error of the build or of the probe; `None` if both succeed.
 fn probe(case: &Case, image: &Image, text: &str, log: &mut String) -> Option<String> {
     match build(image, &instructions(text), log) {
         Err(why) => Some(format!("{why}\n{log}")),

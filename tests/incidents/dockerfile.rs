@@ -1,4 +1,4 @@
-//! What an engine makes of a Dockerfile that the program writes: stages, commands, copies between stages.
+//! Builds the Dockerfiles that the program writes, as an engine would: stages, commands, and copies between stages.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::image::Image;
 use crate::run::{as_root, said};
 
-/// The variables by which pip, uv and apt find NVIDIA's packages without a network. In no image.
+/// Variables that let pip, uv and apt find NVIDIA's packages without a network. No image contains them.
 const STAND_INS: [(&str, &str); 10] = [
     ("PIP_NO_INDEX", "1"),
     ("PIP_FIND_LINKS", "/mnt/wheelhouse"),
@@ -19,12 +19,12 @@ const STAND_INS: [(&str, &str); 10] = [
     ("APT_CONFIG", "/mnt/apt/apt.conf"),
     ("DEBIAN_FRONTEND", "noninteractive"),
 ];
-/// Runs each word as a shell does with its line.
+/// Prints each command and runs it, as the lines of a shell script.
 const EACH: &str = r#"for command; do printf "$ %s\n" "$command"; /bin/sh -ec "$command"; done"#;
 
-/// Builds the last stage of a Dockerfile; without a FROM it begins with the image.
+/// Builds the last stage of a Dockerfile. Instructions without a FROM start from the image.
 ///
-/// Errors: Why nothing comes out.
+/// Errors: the reason for a failed build.
 pub fn build<'kit>(image: &Image<'kit>, instructions: &[String], log: &mut String) -> Result<Image<'kit>, String> {
     let mut stages: BTreeMap<String, Image> = BTreeMap::new();
     let mut current = ("last".to_owned(), image.branch("stage"));
@@ -57,7 +57,7 @@ pub fn build<'kit>(image: &Image<'kit>, instructions: &[String], log: &mut Strin
                 let paths = serde_json::from_str(paths).unwrap_or_else(|_| shlex::split(paths).unwrap());
                 current.1.copy(stage, &paths)?;
             }
-            // What is on NVIDIA's server is here in the kit.
+            // The kit has the files of NVIDIA's server.
             "ADD" => {
                 let (address, path) = rest.split_once(' ').unwrap();
                 let file = address.rsplit('/').next().unwrap();
@@ -72,7 +72,7 @@ pub fn build<'kit>(image: &Image<'kit>, instructions: &[String], log: &mut Strin
     Ok(current.1)
 }
 
-/// The image of a name, of layers of the kit; of any other name it is the image that is built on.
+/// The image with this name, from layers of the kit. Any other name means the image to build on.
 fn known_image<'kit>(image: &Image<'kit>, name: &str, folder: &str) -> Image<'kit> {
     let branch = image.branch(folder);
     match name.split_once(':') {
@@ -87,7 +87,7 @@ fn known_image<'kit>(image: &Image<'kit>, name: &str, folder: &str) -> Image<'ki
     }
 }
 
-/// Runs what was gathered as one layer.
+/// Runs the collected commands as one layer.
 fn run(image: &mut Image, commands: &mut Vec<String>, log: &mut String) -> Result<(), String> {
     if commands.is_empty() {
         return Ok(());
@@ -116,7 +116,7 @@ fn set(image: &mut Image, pairs: &str) {
     }
 }
 
-/// The instructions of a text, each with its lines in one; without comments.
+/// The instructions of a Dockerfile, without comments and with continued lines joined.
 pub fn instructions(text: &str) -> Vec<String> {
     let mut instructions = Vec::new();
     let mut lines = text

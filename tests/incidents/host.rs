@@ -1,4 +1,4 @@
-//! A case of the host: what the kernel says in a container stands in place of the symptom, before and after the fix.
+//! A host incident: files of the kernel in a container replace the symptom, before and after the fix.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::image::{Image, Start};
 use crate::kit::Kit;
 use crate::run::{Cure, Outcome, first_error, said};
 
-/// Asks `verify` in the container, on the host as it is and as the fix makes it.
+/// Runs `verify` in the container, on the host before and after the fix.
 pub fn run(kit: &Kit, case: &Case, image: &Image, host: &Host) -> Outcome {
     let report = verify(kit, case, image, &write(image.folder(), "host", host));
     let of_case = finding(&report, &case.rule);
@@ -36,7 +36,7 @@ pub fn run(kit: &Kit, case: &Case, image: &Image, host: &Host) -> Outcome {
 fn verify(kit: &Kit, case: &Case, image: &Image, host: &Path) -> Value {
     let program = kit.path("lent/bin/cupti-audit");
     if !program.exists() {
-        // Another thread may have been faster.
+        // Another thread may have created it first.
         drop(std::fs::hard_link(env!("CARGO_BIN_EXE_cupti-audit"), &program));
     }
     let mut container = image.branch("container");
@@ -62,7 +62,7 @@ fn finding<'r>(report: &'r Value, rule: &str) -> Option<&'r Value> {
     findings.find(|finding| finding["rule"] == rule)
 }
 
-/// Writes what the kernel says into a folder.
+/// Writes the kernel's files into a directory.
 fn write(folder: &Path, name: &str, host: &Host) -> PathBuf {
     let folder = folder.join(name);
     for made in ["dev", "proc/driver"] {

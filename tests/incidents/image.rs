@@ -1,4 +1,4 @@
-//! An image that exists twice: as layers that are mounted on top of each other, and as an OCI layout for the audit.
+//! An image in two forms: layers mounted with overlayfs, and an OCI layout for the audit.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -10,7 +10,7 @@ use testkit::layer::{Entry, Kind, Layer};
 
 use crate::kit::{Kit, SharedLayer, digest};
 
-/// Mounts of a name space of its own: they end with the program.
+/// Mounts in a private mount namespace, which ends with the program.
 const MOUNTS: &str = "root=$1; lent=$2; options=$3; shift 3
 mount -t overlay overlay -o \"$options\" \"$root\" || exit 125
 mount -t proc proc \"$root/proc\" || exit 125
@@ -22,7 +22,7 @@ if [ -n \"$HOST\" ]; then
     done
 fi
 exec \"$@\"";
-/// COPY between two images: a folder's content, or a file, into the place.
+/// COPY between two images: copies a file, or the content of a directory, to a path.
 const COPY: &str = "set -e; to=$1/root; from=$2/root
 mount -t overlay overlay -o \"$3\" \"$to\"
 mount -t overlay overlay -o \"$4\" \"$from\"
@@ -31,31 +31,31 @@ case $place in */) mkdir -p \"$to$place\" ;; *) mkdir -p \"$to${place%/*}\" ;; e
 for path; do
     if [ -d \"$from$path\" ]; then mkdir -p \"$to$place\"; cp -a \"$from$path/.\" \"$to$place\"; else cp -a \"$from$path\" \"$to$place\"; fi
 done";
-/// What a layer made of a directory of overlayfs says of one that hides those below.
+/// The extended attribute of overlayfs for a directory that hides the lower ones.
 const OPAQUE: &str = "trusted.overlay.opaque";
 
-/// How a program in the image is started.
+/// How to start a program in the image.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
     /// The environment.
     pub env: BTreeMap<String, String>,
-    /// The user and its group, by number.
+    /// The numeric user and group.
     pub user: u32,
-    /// The folder with what the kernel says there, in place of this machine's.
+    /// A directory with kernel files, which replace this machine's.
     pub host: Option<PathBuf>,
 }
 
-/// An image in a folder of its own.
+/// An image in its own directory.
 pub struct Image<'kit> {
     kit: &'kit Kit,
     folder: PathBuf,
-    /// The layers, the lowest first.
+    /// The layers, lowest first.
     layers: Vec<SharedLayer>,
-    /// Where it is written already.
+    /// The reference of the layout, once it is written.
     written: Option<String>,
-    /// How its config starts programs.
+    /// How to start programs, as in the config.
     pub start: Start,
-    /// The command of its config.
+    /// The command in the config.
     pub command: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl<'kit> Image<'kit> {
         }
     }
 
-    /// Another image, of the same layers and of those that are added to it.
+    /// A new image with the same layers, to which more can be added.
     pub fn branch(&self, name: &str) -> Self {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder).unwrap();
@@ -93,21 +93,21 @@ impl<'kit> Image<'kit> {
         }
     }
 
-    /// Its folder.
+    /// The image's directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The same with other layers, of the kit, and without an environment.
+    /// The same image with other layers of the kit and an empty environment.
     pub fn of_layers(mut self, names: &[&str]) -> Self {
         self.layers = names.iter().map(|name| self.kit.layer(name)).collect();
         self.start.env.clear();
         self
     }
 
-    /// Copies paths of another image, the last of which is the place for the others.
+    /// Copies paths from another image; the last path is the destination.
     ///
-    /// Errors: They cannot be copied.
+    /// Errors: the reason for a failed copy.
     pub fn copy(&mut self, from: &Self, paths: &[String]) -> Result<(), String> {
         if self.layers.is_empty() && paths == ["/", "/"] {
             self.layers = from.branch("whole").layers;
@@ -136,7 +136,7 @@ impl<'kit> Image<'kit> {
         }
     }
 
-    /// The image of a layout that was made of this one.
+    /// The image in a layout that was made from this one.
     pub fn made(&self, layout: &Path) -> Self {
         let read = |descriptor: &Value| {
             let digest = descriptor["digest"].as_str().unwrap();
@@ -167,13 +167,13 @@ impl<'kit> Image<'kit> {
         made
     }
 
-    /// What a program does in the image; what it writes is lost.
+    /// Runs a program in the image and discards the files that it writes.
     pub fn ask(&self, words: &[String]) -> Output {
         let upper = tempfile::tempdir_in(&self.folder).unwrap();
         self.program(upper.path(), &self.start, words)
     }
 
-    /// Runs a program in the image, and makes a layer of what it writes.
+    /// Runs a program in the image, and adds the files that it writes as a layer.
     pub fn add(&mut self, start: &Start, words: &[String]) -> Output {
         let number = self.layers.len();
         let upper = self.folder.join(format!("layer-{number}"));
@@ -212,7 +212,7 @@ impl<'kit> Image<'kit> {
             .unwrap()
     }
 
-    /// What mount is told: the image below, and what is written in this folder.
+    /// The mount options: the image as lower layers, and a writable layer in this directory.
     fn mount_options(&self, folder: &Path) -> String {
         let [upper, work, root] = ["upper", "work", "root"].map(|name| folder.join(name));
         for made in [&upper, &work, &root] {
@@ -227,7 +227,7 @@ impl<'kit> Image<'kit> {
         )
     }
 
-    /// Writes it as an OCI layout; gives its reference.
+    /// Writes the image as an OCI layout and returns its reference.
     pub fn layout(&self) -> String {
         if let Some(written) = &self.written {
             return written.clone();
@@ -285,10 +285,10 @@ impl<'kit> Image<'kit> {
     }
 }
 
-/// Unpacks a layer into a tree of overlayfs; gives the tree.
+/// Unpacks a layer into a tree for overlayfs, and returns the tree.
 fn unpack(tar: &Path, tree: &Path) -> PathBuf {
     std::fs::create_dir_all(tree).unwrap();
-    // `slim` hides single paths of lower layers, and no folder as a whole.
+    // `slim` writes whiteouts of single paths only, never opaque ones.
     let script = r#"set -e; tar -C "$2" -xf "$1"; cd "$2"; find . -name '.wh.*' | while read -r mark; do
         rm "$mark"; name=${mark##*/.wh.}; [ "$name" != .wh..opq ]; mknod "${mark%/*}/$name" c 0 0
     done"#;
@@ -301,7 +301,7 @@ fn unpack(tar: &Path, tree: &Path) -> PathBuf {
     tree.to_path_buf()
 }
 
-/// The layer that a tree of overlayfs is.
+/// Packs a tree of overlayfs into a layer.
 fn pack(tree: &Path) -> Layer {
     let mut layer = Layer::new();
     let mut pending = vec![PathBuf::new()];

@@ -1,4 +1,4 @@
-//! All cases, and what is counted of them.
+//! All incidents, and their counts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use crate::kit::Kit;
 use crate::matrix::Matrix;
 use crate::run::{Cure, Outcome, run};
 
-/// `CUPTI_AUDIT_INCIDENT=NAME,…` runs these cases and shows all that was said.
+/// `CUPTI_AUDIT_INCIDENT=NAME,…` runs only these incidents and prints all output.
 #[test]
 fn what_is_printed_names_the_cause_and_cures_it() {
     let Some(kit) = Kit::make() else { return };
@@ -48,7 +48,7 @@ fn what_is_printed_names_the_cause_and_cures_it() {
     println!("{}\n{}", counts(&outcomes), matrix.counts());
 }
 
-/// What is not as the case says.
+/// The difference from the expected result.
 fn complaint(case: &Case, outcome: &Outcome) -> Option<String> {
     if !outcome.reproduced {
         return Some(format!("the symptom is another one:\n{}", outcome.log));
@@ -78,7 +78,7 @@ another command: `cupti-audit IMAGE` prints yours. `cupti-audit explain ERROR` e
 The last section lists every fix and where it was applied.
 ";
 
-/// The page of documentation, by class.
+/// The page of the documentation, grouped by class.
 fn page(outcomes: &[(&String, &Case, Outcome)]) -> String {
     let mut classes: BTreeMap<&str, String> = BTreeMap::new();
     for (name, case, outcome) in outcomes {
@@ -104,7 +104,7 @@ fn page(outcomes: &[(&String, &Case, Outcome)]) -> String {
     page
 }
 
-/// What cures a case, and what does not with the reason.
+/// The methods that fix an incident, and those that do not, with the reason.
 fn cures(case: &Case, outcome: &Outcome) -> String {
     if case.host.is_some() {
         return "The fix is one of the host; with what it says, `verify` passes.".to_owned();
@@ -135,7 +135,7 @@ fn cures(case: &Case, outcome: &Outcome) -> String {
         .join(" ")
 }
 
-/// Compares the page with what the runs came to, or writes it.
+/// Compares the page with the results, or writes it.
 fn compare_page(page: &str) {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(PAGE, page).unwrap();
@@ -148,7 +148,7 @@ fn compare_page(page: &str) {
     );
 }
 
-/// Whether what is printed cures it, and is what is called for.
+/// Whether the printed commands fix the incident and are the expected ones.
 fn is_cured(case: &Case, outcome: &Outcome) -> bool {
     let is_called_for = |cure: &String| outcome.commands.iter().any(|command| command.contains(cure));
     outcome.fix == Cure::Cures && case.cure.as_ref().is_none_or(is_called_for)
@@ -168,7 +168,7 @@ fn words(cure: &Cure) -> &str {
     }
 }
 
-/// The numbers of each class, and of all.
+/// The counts of each class, and the totals.
 fn counts(outcomes: &[(&String, &Case, Outcome)]) -> String {
     let mut classes: BTreeMap<&str, Vec<&(&String, &Case, Outcome)>> = BTreeMap::new();
     for outcome in outcomes {

@@ -1,4 +1,4 @@
-//! What the cases share, made once for a run by `kit/make.sh`.
+//! Files that all incidents share; `kit/make.sh` makes them once per run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,24 +9,24 @@ use tempfile::TempDir;
 
 use crate::support;
 
-/// The kit, in a folder of its own.
+/// The kit, in its own directory.
 pub struct Kit {
     folder: TempDir,
     digests: BTreeMap<String, String>,
 }
 
-/// A layer below those of a case.
+/// A layer shared by several incidents.
 pub struct SharedLayer {
-    /// Its files.
+    /// The unpacked files.
     pub tree: PathBuf,
-    /// Its tar.
+    /// The tar file.
     pub tar: PathBuf,
-    /// Its SHA-256 in hexadecimal digits.
+    /// The SHA-256 in hexadecimal.
     pub digest: String,
 }
 
 impl Kit {
-    /// Makes it, or says what is missing.
+    /// Makes the kit, or reports the missing parts.
     pub fn make() -> Option<Self> {
         let parts = [
             "bookworm",
@@ -67,12 +67,12 @@ impl Kit {
         Some(kit)
     }
 
-    /// A path of the kit.
+    /// A path in the kit.
     pub fn path(&self, inside: &str) -> PathBuf {
         self.folder.path().join(inside)
     }
 
-    /// The file of a wheel, as `NAME==VERSION`.
+    /// The file of a wheel, by `NAME==VERSION`.
     pub fn wheel(&self, requirement: &str) -> String {
         let begin = requirement.replace('-', "_").replace("==", "-") + "-";
         let files = std::fs::read_dir(self.path("lent/wheelhouse")).unwrap();
@@ -83,7 +83,7 @@ impl Kit {
             .unwrap_or_else(|| panic!("no wheel is {requirement}"))
     }
 
-    /// A layer by its name.
+    /// A layer by name.
     pub fn layer(&self, name: &str) -> SharedLayer {
         let digest = self
             .digests
@@ -96,14 +96,14 @@ impl Kit {
         }
     }
 
-    /// The layer of this digest.
+    /// The shared layer with this digest, if any.
     pub fn known(&self, digest: &str) -> Option<SharedLayer> {
         let (name, _) = self.digests.iter().find(|(_, known)| *known == digest)?;
         Some(self.layer(name))
     }
 }
 
-/// The SHA-256 of bytes in hexadecimal digits.
+/// The SHA-256 of bytes in hexadecimal.
 pub fn digest(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {

@@ -1,4 +1,4 @@
-//! Incidents that users met: is the symptom real, is the cause named, and does what is printed cure it?
+//! Incidents that users reported: the symptom is real, the audit names its cause, and the printed fix works.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! The matrix of fixes and situations: every fix that the program can print, and where a case applied it.
+//! The matrix of fixes and situations: every fix that the program can print, and the incidents that applied it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -24,21 +24,22 @@ struct CommandKind {
     parts: Vec<String>,
 }
 
-/// A case that was run: its name, itself, what came of it, and whether it is cured.
+/// A finished incident: its name, its file, its outcome, and whether the fix worked.
 pub type RunCase<'a> = (&'a str, &'a Case, &'a Outcome, bool);
 
-/// What is applied of all fixes.
+/// The fixes that incidents applied.
 pub struct Matrix {
-    /// The lines of a table: a fix, its situations, how many cases apply it, how many of them are cured.
+    /// The rows of a table: a fix, its situations, the number of incidents that apply it, and how many of them it
+    /// fixed.
     rows: Vec<(String, BTreeSet<String>, usize, usize)>,
-    /// The rules whose fix no case applies, with the reason.
+    /// The rules whose fix no incident applies, with the reason.
     not_applied: BTreeMap<String, String>,
-    /// What the data and the runs do not agree about.
+    /// Disagreements between `fixes.yaml` and the runs.
     pub complaints: Vec<String>,
 }
 
 impl Matrix {
-    /// The matrix of all cases.
+    /// The matrix of all incidents.
     pub fn of(cases: &[RunCase<'_>]) -> Self {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(manifest.join("tests/incidents/fixes.yaml")).unwrap();
@@ -102,7 +103,7 @@ impl Matrix {
         }
     }
 
-    /// The numbers in a sentence.
+    /// The counts in a sentence.
     pub fn counts(&self) -> String {
         let situations: BTreeSet<&String> = self.rows.iter().flat_map(|row| &row.1).collect();
         let pairs: usize = self.rows.iter().map(|row| row.1.len()).sum();
@@ -138,7 +139,7 @@ fn row<'a>(name: &str, cases: impl Iterator<Item = RunCase<'a>>) -> (String, BTr
     (name.to_owned(), situations.collect(), cases.len(), cured)
 }
 
-/// Whether a command has the parts in this order.
+/// Whether a command contains the parts in this order.
 fn has_parts(command: &str, parts: &[String]) -> bool {
     let rest = parts.iter().try_fold(command, |rest, part| {
         rest.split_once(part.as_str()).map(|(_, rest)| rest)

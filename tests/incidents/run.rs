@@ -1,4 +1,4 @@
-//! The run of a case: the failure, what is said of it, and what becomes of it by what is printed.
+//! Runs an incident: reproduces the failure, audits the image, and applies the printed fix.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,37 +15,37 @@ use crate::image::{Image, Start};
 use crate::kit::Kit;
 use crate::support;
 
-/// Where programs are, unless the image says otherwise.
+/// The default PATH, unless the image sets one.
 const PATH: &str = "/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What came of a case.
+/// The result of an incident.
 pub struct Outcome {
-    /// The probe failed, in the words of the case.
+    /// The probe failed with the expected symptom.
     pub reproduced: bool,
     /// The rule of the first error.
     pub named: String,
-    /// The commands and instructions that are printed with it.
+    /// The commands and instructions that the program printed with it.
     pub commands: Vec<String>,
-    /// What became of the failure by them.
+    /// The result of these commands.
     pub fix: Cure,
-    /// What became of it by the Dockerfile that `dockerfile` writes.
+    /// The result of the Dockerfile that `dockerfile` writes.
     pub dockerfile: Cure,
-    /// What became of it in the image that `slim` makes.
+    /// The result in the image that `slim` makes.
     pub slim: Cure,
-    /// All that was said on the way.
+    /// All output of the run.
     pub log: String,
 }
 
-/// What became of the failure.
+/// Whether a fix worked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cure {
     /// The probe succeeds, and the audit passes.
     Cures,
-    /// It does not, for this.
+    /// The fix failed, with the reason.
     Not(String),
 }
 
-/// Runs a case in a folder of its own.
+/// Runs an incident in its own directory.
 pub fn run(kit: &Kit, case: &Case, folder: &Path) -> Outcome {
     let mut log = String::new();
     let mut start = Start {
@@ -77,7 +77,7 @@ pub fn run(kit: &Kit, case: &Case, folder: &Path) -> Outcome {
         report["exit_code"],
         first.cloned().unwrap_or_default()
     );
-    // Of what ends in no error a note may tell.
+    // An incident without an error may still have a note.
     let told = report["findings"].as_array().into_iter().flatten();
     let told = || told.clone().find(|finding| finding["rule"] == case.rule);
     let named = first
@@ -102,7 +102,7 @@ pub fn run(kit: &Kit, case: &Case, folder: &Path) -> Outcome {
     }
 }
 
-/// What the commands and instructions of a finding come to; without any, what its words come to.
+/// The result of a finding's commands and instructions, or of `by_hand` if the fix is prose.
 fn fix(kit: &Kit, case: &Case, image: &Image, finding: &Value, log: &mut String) -> Cure {
     let instructions = match printed_instructions(finding) {
         printed if printed.is_empty() => case.by_hand.clone(),
@@ -120,7 +120,7 @@ fn printed_instructions(finding: &Value) -> Vec<String> {
     commands.chain(texts(finding, "instructions")).collect()
 }
 
-/// The commands of this program that a fix names, as they are printed but for the name of the image.
+/// The commands in the prose of a fix, as printed, with IMAGE as the image's name.
 fn program_commands(fix: &str, image: &str) -> Vec<String> {
     let download = fix
         .split_once("pip download ")
@@ -136,7 +136,7 @@ fn program_commands(fix: &str, image: &str) -> Vec<String> {
     download.into_iter().chain(slim).chain(dockerfile).collect()
 }
 
-/// What this program makes of the image, with the arguments that the fix names.
+/// The result of this program's commands with the arguments in the fix.
 fn with_program(kit: &Kit, case: &Case, image: &Image, fix: &str, log: &mut String) -> Cure {
     let layout = image.layout();
     let commands = program_commands(fix, &layout);
@@ -156,7 +156,7 @@ fn with_program(kit: &Kit, case: &Case, image: &Image, fix: &str, log: &mut Stri
     }
 }
 
-/// What the Dockerfile comes to.
+/// The result of the written Dockerfile.
 fn build(kit: &Kit, case: &Case, image: &Image, log: &mut String) -> Cure {
     let layout = image.layout();
     let arguments = [
@@ -177,7 +177,7 @@ fn build(kit: &Kit, case: &Case, image: &Image, log: &mut String) -> Cure {
     carry_out(kit, case, &image.branch("built"), &instructions(&text), log)
 }
 
-/// Carries out instructions of a Dockerfile on an image, and judges what comes out.
+/// Applies Dockerfile instructions to an image and judges the result.
 fn carry_out(kit: &Kit, case: &Case, image: &Image, instructions: &[String], log: &mut String) -> Cure {
     match dockerfile::build(image, instructions, log) {
         Ok(built) => judge(kit, case, &built, log),
@@ -185,7 +185,7 @@ fn carry_out(kit: &Kit, case: &Case, image: &Image, instructions: &[String], log
     }
 }
 
-/// What `slim` makes of it, with the toolkit that the case names.
+/// The result of `slim` with the incident's toolkit.
 fn slim(kit: &Kit, case: &Case, image: &Image, log: &mut String) -> Cure {
     let layout = image.layout();
     let source = image
@@ -208,7 +208,7 @@ fn made_by_slim(kit: &Kit, case: &Case, image: &Image, name: &str, arguments: &[
     judge(kit, case, &image.made(&made), log)
 }
 
-/// Whether the probe succeeds in an image, and its audit passes.
+/// Whether the probe succeeds in an image and its audit passes.
 fn judge(kit: &Kit, case: &Case, image: &Image, log: &mut String) -> Cure {
     let probe = image.ask(&probe_words(case));
     let _ = write!(log, "probe: {}\n{}", probe.status, said(&probe));
@@ -224,7 +224,7 @@ fn judge(kit: &Kit, case: &Case, image: &Image, log: &mut String) -> Cure {
         first.cloned().unwrap_or_default()
     );
     let mut told = report["findings"].as_array().into_iter().flatten();
-    // What fails nothing has to be gone as well, where its fix was carried out.
+    // A note does not fail the audit, so check that the applied fix also removed it.
     if !case.by_hand.is_empty() && told.any(|finding| finding["rule"] == case.rule) {
         return Cure::Not("the finding is still there".to_owned());
     }
@@ -271,7 +271,7 @@ fn texts(finding: &Value, key: &str) -> Vec<String> {
     texts.map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
-/// How root starts a program of an image.
+/// How root starts a program in an image.
 pub fn as_root(mut env: BTreeMap<String, String>) -> Start {
     env.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
     env.insert("HOME".to_owned(), "/root".to_owned());
@@ -290,7 +290,7 @@ pub fn probe_words(case: &Case) -> Vec<String> {
     shlex::split(&case.probe).unwrap()
 }
 
-/// What a program said.
+/// The output of a program, stdout first.
 pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }

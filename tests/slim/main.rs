@@ -1,4 +1,4 @@
-//! New images: what goes, what comes, and that all that loaded still loads.
+//! `slim`: the files that a new image loses and gains, and a check that all programs still load their libraries.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Is what `slim` makes an image to real registries, engines and loaders, and is NVIDIA's own CUPTI loaded in it?
+//! Real registries, engines and loaders accept the images of `slim`, and NVIDIA's own CUPTI loads in them.
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ use testkit::layer::{Compression, Layer};
 use testkit::oci::{Image, Layout};
 
 const WHEEL: &str = "nvidia-cuda-cupti-cu12-12.4.127";
-/// What a program does that is linked with nothing: only the loader's cache leads to the library.
+/// A program without linked libraries: only the loader's cache leads to CUPTI.
 const OPENS: &str = "import ctypes\nfor name in ('libcupti.so.12', 'libnvperf_host.so', 'libnvperf_target.so'):\n    ctypes.CDLL(name)\nprint([line.split()[-1] for line in open('/proc/self/maps') if 'libcupti' in line][0])";
 
 fn said(output: &Output) -> String {
@@ -30,7 +30,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
 }
 
-/// Makes an image, and gives what was said.
+/// Makes an image and returns the output.
 fn slim(host: &str, arguments: &[&str]) -> String {
     let output = program(&[&["slim", "--no-config"], arguments].concat())
         .env("DOCKER_HOST", host)
@@ -63,7 +63,7 @@ fn wheel(folder: &Path) -> PathBuf {
     file
 }
 
-/// What a process in a container of the image gets.
+/// The path of the CUPTI that a process in a container of the image loads.
 fn opened(engine: &Dockerd, image: &str) -> String {
     engine.must(&["run", "--rm", "--network=none", image, "python3", "-c", OPENS])
 }
@@ -73,7 +73,7 @@ fn bookworm(engine: &Dockerd, name: &str) {
     engine.must(&["import", tar.to_str().unwrap(), name]);
 }
 
-/// A registry that holds a Debian as `base:1`, and what is made of it as `group/out:1`.
+/// A registry with a Debian image as `base:1`; `slim` pushes the result as `group/out:1`.
 struct Pushed {
     engine: Dockerd,
     folder: tempfile::TempDir,
@@ -128,7 +128,7 @@ fn a_pushed_image_is_pulled_by_everybody_and_loads_the_real_cupti() {
     let text = pushed.slim("group/out:1");
     assert!(text.contains("1 layers sent, 1 mounted, 0 there already"), "{text}");
     mounted(&pushed, before);
-    // By Docker, and run.
+    // Docker pulls and runs it.
     engine.must(&["pull", "--quiet", &image]);
     assert_eq!(opened(engine, &image), "/opt/cupti/lib/libcupti.so.12");
     let form = "{{.CreatedBy}} | {{.Comment}}";
@@ -136,7 +136,7 @@ fn a_pushed_image_is_pulled_by_everybody_and_loads_the_real_cupti() {
     let expected = "cupti-audit slim --phase profiling | brings libcupti.so.12 of 12.4.127 (3 files, ";
     assert!(history.starts_with(expected), "{history}");
     same_as_ldconfig(engine, &image);
-    // By skopeo.
+    // skopeo copies it.
     let copy = format!("oci:{}:1", pushed.folder.path().join("copy").display());
     let copying = ["--insecure-policy", "copy", "--quiet", "--src-tls-verify=false"];
     run("skopeo", &[&copying[..], &[&pushed.to("group/out:1"), &copy]].concat());
@@ -146,7 +146,7 @@ fn a_pushed_image_is_pulled_by_everybody_and_loads_the_real_cupti() {
     );
 }
 
-/// Whether the layer that stays was read once, for the audit, and neither had again nor sent.
+/// Checks that the kept layer was downloaded once, for the audit, and was mounted rather than uploaded.
 fn mounted(pushed: &Pushed, before: usize) {
     let (base, made) = (raw(&pushed.at("base:1")), raw(&pushed.at("group/out:1")));
     assert_eq!(made["mediaType"], base["mediaType"]);
@@ -168,7 +168,7 @@ fn mounted(pushed: &Pushed, before: usize) {
     );
 }
 
-/// Whether a second run gives the same image, and sends nothing of it; and whether a tag that is there stays.
+/// Checks that a second run gives the same image without an upload, and that an existing tag is not replaced.
 fn again(pushed: &Pushed) {
     let text = pushed.slim("group/out:2");
     assert!(text.contains("0 layers sent, 0 mounted, 2 there already"), "{text}");
@@ -183,7 +183,7 @@ fn again(pushed: &Pushed) {
     );
 }
 
-/// What skopeo sees of a manifest.
+/// A manifest, as skopeo returns it.
 fn raw(image: &str) -> Value {
     let name = format!("docker://{image}");
     let raw = run("skopeo", &["inspect", "--raw", "--tls-verify=false", &name]);
@@ -191,7 +191,7 @@ fn raw(image: &str) -> Value {
     serde_json::from_slice(&raw).unwrap()
 }
 
-/// Every request that a registry noted, as method and address.
+/// Every request in the registry's log, as method and address.
 fn requests(folder: &Path) -> Vec<String> {
     let log = fs::read_to_string(folder.join(REQUESTS)).unwrap();
     let request = |line: &str| {
@@ -201,7 +201,7 @@ fn requests(folder: &Path) -> Vec<String> {
     log.lines().filter_map(request).collect()
 }
 
-/// Whether the cache of an image is the one that its own ldconfig makes.
+/// Checks that the loader cache of an image equals the one that its own ldconfig writes.
 fn same_as_ldconfig(engine: &Dockerd, image: &str) {
     let script = "ldconfig -p | grep -v generated; ldconfig; echo; ldconfig -p | grep -v generated";
     let both = engine.must(&["run", "--rm", "--network=none", image, "sh", "-c", script]);
@@ -232,7 +232,7 @@ fn an_engine_is_given_an_image_and_runs_it() {
     let to = |name: &'static str| [&arguments[..], &[name]].concat();
     slim(&host, &to("docker-daemon:app:slim"));
     assert_eq!(opened(&engine, "app:slim"), "/opt/cupti/lib/libcupti.so.12");
-    // The same bytes again: the same id.
+    // A second run gives the same bytes, and so the same id.
     slim(&host, &to("docker-daemon:app:again"));
     let id = |name: &str| engine.must(&["image", "inspect", "--format", "{{.Id}}", name]);
     assert_eq!(id("app:slim"), id("app:again"));
@@ -244,7 +244,7 @@ fn an_engine_is_given_an_image_and_runs_it() {
         said(&refused),
         "error: docker-daemon:app:slim is there already; --force replaces it\n"
     );
-    // Saved, and copied by skopeo.
+    // Save to an archive, and copy it with skopeo.
     let out = engine.dir().join("out");
     fs::create_dir(&out).unwrap();
     let saved = format!("docker-archive:{}/saved.tar:app:saved", out.display());
@@ -337,7 +337,7 @@ fn a_file_of_an_image_is_taken_out_of_the_layer_that_holds_it() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    // The real library binds its symbols to those of a real libc.
+    // The real library needs symbol versions of a real libc.
     let names = [
         "c.so.6",
         "dl.so.2",
@@ -418,7 +418,7 @@ fn the_cache_of_a_debian_is_the_one_that_the_real_ldconfig_lists() {
     );
 }
 
-/// What `/opt/program` answers in the root file system, with `LD_LIBRARY_PATH` where there is one.
+/// The exit code and output of `/opt/program` in the root file system, optionally with `LD_LIBRARY_PATH`.
 fn started(root: &Path, library_path: Option<&str>) -> (Option<i32>, String) {
     let mut program = Command::new("chroot");
     program.arg(root).arg("/opt/program");
@@ -439,7 +439,7 @@ fn compiled(source: &str, arguments: &[&str], to: &Path) -> Vec<u8> {
     fs::read(to).unwrap()
 }
 
-/// Unpacks the layers of a layout, as they lie on each other.
+/// Unpacks the layers of a layout on top of each other.
 fn unpacked(layout: &Path, to: &Path) {
     let read = |path: &Path| serde_json::from_slice::<Value>(&fs::read(path).unwrap()).unwrap();
     let blob = |of: &Value| {
@@ -455,7 +455,8 @@ fn unpacked(layout: &Path, to: &Path) {
     }
 }
 
-/// An archive as old engines save them, of layers that GNU tar packed: it pads them to 10,240 bytes. Gives their digests.
+/// An archive in the format of old engines. GNU tar packed its layers and padded them to 10,240 bytes. Also returns
+/// their digests.
 fn packed_by_tar(folder: &Path) -> (String, Vec<String>) {
     let files = [
         ("base", "etc/base"),
@@ -483,7 +484,7 @@ fn packed_by_tar(folder: &Path) -> (String, Vec<String>) {
     (format!("{}/app.tar", folder.display()), ids)
 }
 
-/// The layers of an image by their diff ids, as the program reads them: every digest of it is right.
+/// The diff ids of an image's layers as the program reads them; it must accept every digest.
 fn layers_of(host: &str, image: &str) -> Vec<String> {
     let words = ["--no-config", "--fail-on", "never", "--format", "json", image];
     let output = program(&words).env("DOCKER_HOST", host).output().unwrap();
@@ -495,7 +496,7 @@ fn layers_of(host: &str, image: &str) -> Vec<String> {
         .collect()
 }
 
-/// One archive of GNU tar as an engine, its archives and a registry have it.
+/// An archive of GNU tar as seen by an engine, by the archives it saves, and by a registry.
 fn images_of_tar(engine: &Dockerd, registry: &Registry, folder: &Path, archive: &str) -> [String; 4] {
     let pushed = format!("{}/app:1", registry.address);
     engine.must(&["load", "--quiet", "-i", archive]);
@@ -587,7 +588,7 @@ fn what_is_written_is_read_by_skopeo_umoci_and_docker() {
     );
 }
 
-/// The loader and the C library of this machine stand in the image; what `$LIB` is they alone know.
+/// The image has the loader and the C library of this machine, because only they know the value of `$LIB`.
 #[test]
 fn a_program_starts_without_what_was_dropped_beside_its_library() {
     let tools = [("gcc", "gcc"), ("chroot", "coreutils"), ("tar", "tar")];
@@ -619,7 +620,7 @@ fn a_program_starts_without_what_was_dropped_beside_its_library() {
             &at("program"),
         );
         let system = |name: &str| fs::read(libraries.join(name)).unwrap();
-        // Each folder has an entry, so that it stays as it is when a file goes from it.
+        // Each directory has its own entry in the layer, so that it stays when a file in it is removed.
         let folders = [lies_in, "usr/local/cuda/unused"].into_iter().flat_map(|folder| {
             let ends = folder.match_indices('/').map(|(at, _)| at);
             ends.chain([folder.len()]).map(|end| &folder[..end])
@@ -654,7 +655,7 @@ fn a_program_starts_without_what_was_dropped_beside_its_library() {
 
 const TORCH: &str = "torch:2.5.1";
 
-/// A layer of an image, packed by tar: its descriptor and the digest of the tar.
+/// A layer packed by tar: its descriptor and the digest of the tar.
 fn packed(blobs: &Path, root: &Path, words: &[&str]) -> (Value, String) {
     let mut tar = Command::new("tar")
         .arg("-C")
@@ -702,7 +703,7 @@ impl Write for Digested<'_> {
     }
 }
 
-/// An OCI layout of a root file system in two layers: what is not in `/opt`, and what is.
+/// An OCI layout of a root file system in two layers: `/opt`, and everything else.
 fn layout(root: &Path, folder: &Path) {
     let blobs = folder.join("blobs/sha256");
     fs::create_dir_all(&blobs).unwrap();
@@ -727,7 +728,7 @@ fn layout(root: &Path, folder: &Path) {
     fs::write(folder.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
 }
 
-/// The bytes of all files below a folder, each once whatever its names, and of links: what overlay2 counts.
+/// The bytes of all files and links below a directory, as overlay2 counts them: each inode once.
 fn bytes(root: &Path) -> u64 {
     let output = Command::new("find")
         .arg(root)
@@ -740,7 +741,7 @@ fn bytes(root: &Path) -> u64 {
     sizes.map(|size| size.parse::<u64>().unwrap()).sum()
 }
 
-/// 14 GB of disk below TMPDIR for some minutes: the image, and what an engine makes of it.
+/// Needs 14 GB below TMPDIR for some minutes: the image, and the engine's copy of it.
 #[test]
 fn torch_is_imported_from_an_image_without_its_dead_weight() {
     let Some(root) = crate::support::environment("torch") else {
@@ -767,7 +768,7 @@ fn torch_is_imported_from_an_image_without_its_dead_weight() {
     let proof: Value = serde_json::from_slice(&written).unwrap();
     let dropped = proof["dropped"].as_array().unwrap();
     let gone: u64 = dropped.iter().map(|file| file["bytes"].as_u64().unwrap()).sum();
-    // What the engine counts is what it unpacked.
+    // The engine reports the unpacked size.
     let size = engine.must(&["image", "inspect", "--format", "{{.Size}}", TORCH]);
     assert_eq!(
         size.parse::<u64>().unwrap(),
@@ -786,7 +787,7 @@ fn torch_is_imported_from_an_image_without_its_dead_weight() {
     );
 }
 
-/// An image with so much in it that it takes a while, and with dead weight in each layer.
+/// An image large enough to take a while, with removable files in each layer.
 fn large(folder: &Path) -> String {
     let noise = |seed: u32| -> Vec<u8> {
         let mixed = (0..3_000_000_u32).map(|n| n.wrapping_add(seed).wrapping_mul(2_654_435_761));
@@ -805,11 +806,11 @@ fn large(folder: &Path) -> String {
     format!("oci:{}", folder.join("large").display())
 }
 
-/// Whether an image is there and passes its audit; else it is not there at all.
+/// Whether the image exists and passes its audit. Otherwise it must not exist at all.
 fn is_whole(run: &impl Fn(&[&str]) -> Command, image: &str) -> bool {
     let mut audit = run(&["audit", "--no-config", image, "--phase", "inference"]);
     let output = audit.stderr(Stdio::piped()).output().unwrap();
-    // Half of one would be read, and refused for what it lacks.
+    // A partial image would be read and rejected for its missing parts.
     let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
     let words = ["unknown", "no such image", "not found", "is not in"];
     let is_absent = words.iter().any(|word| said.contains(word));
@@ -817,8 +818,8 @@ fn is_whole(run: &impl Fn(&[&str]) -> Command, image: &str) -> bool {
     output.status.success()
 }
 
-/// Signals at any moment of a push and of a load: the image is there whole or not at all, and nothing is left on the host
-/// but what the next run removes. `CUPTI_AUDIT_INTERRUPTS` says how often; a few times else.
+/// Interrupts a push or a load at any moment. The image is then complete or absent, and the next run removes all that
+/// is left on the host. `CUPTI_AUDIT_INTERRUPTS` sets the number of tries; the default is a few.
 #[test]
 fn an_interrupted_push_or_load_leaves_all_or_nothing() {
     let Some(engine) = Dockerd::start().filter(|_| have_all(&[("docker-registry", "docker-registry")])) else {
@@ -858,7 +859,7 @@ fn an_interrupted_push_or_load_leaves_all_or_nothing() {
             let to = format!("{scheme}:n{number}");
             let before = left();
             let mut child = slim_to(&to).spawn().unwrap();
-            // Later moments more often: then it is sent.
+            // Most signals come late, during the upload.
             std::thread::sleep(Duration::from_millis(longest * (30 + number * 37 % 70) / 100));
             let _ = Command::new("kill")
                 .args(["-s", signal, &child.id().to_string()])

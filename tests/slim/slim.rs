@@ -1,4 +1,4 @@
-//! `slim` on the fixtures: is what it makes what it says, the same each time, and whole or not there at all?
+//! `slim` on the fixtures: the image matches the report, is reproducible, and is complete or absent.
 
 #[allow(dead_code, reason = "shared with the faults that tests choose")]
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use testkit::layer::{Compression, Layer};
 use testkit::oci::{Image, Layout};
 use testkit::spec::Sources;
 
-/// A fixture, as the program is given it.
+/// The reference of a fixture.
 fn fixture(name: &str) -> String {
     format!("oci:testdata/images/{name}")
 }
@@ -38,7 +38,7 @@ fn must(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What the program says of something that it does not do.
+/// The error of a refused request.
 fn refused(arguments: &[&str]) -> String {
     let output = slim(arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -54,7 +54,7 @@ fn audit(image: &str, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Every file below a folder, with its bytes.
+/// Every file below a directory, with its bytes.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut pending = vec![folder.to_owned()];
@@ -81,7 +81,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A place for outputs, and how to name them.
+/// A directory for outputs, and the references of images in it.
 struct Place(TempDir);
 
 impl Place {
@@ -97,8 +97,8 @@ impl Place {
         format!("{scheme}:{}/{name}", self.path().display())
     }
 
-    /// What the program says, without the place.
-    /// The digest of an image hangs on the version of what made it.
+    /// The output without the directory's path. The digest of an image depends on the version of the program, so it is
+    /// cut too.
     fn said(&self, text: &str) -> String {
         let text = text.replace(&self.path().display().to_string(), "PLACE");
         match text.split_once("sha256:") {
@@ -120,7 +120,7 @@ fn what_is_missing_is_brought_and_what_is_there_stays_as_it_is() {
     must(&[&[&*image, "-o", &archive], &BRING[..]].concat());
     let proof = String::from_utf8(proof_of(&place, "out.tar")).unwrap();
     let written: Value = serde_json::from_str(&proof).unwrap();
-    // What wrote the cache stands in it, with its version.
+    // The loader cache contains the name and version of this program, so its hash changes with each release.
     let cache = written["written"][0]["sha256"].as_str().unwrap();
     let proof = proof.replace(cache, "SHA256");
     insta::assert_snapshot!("proof", proof.replace(env!("CARGO_PKG_VERSION"), "VERSION"));
@@ -169,7 +169,7 @@ fn the_same_image_comes_out_of_every_run_and_in_every_form() {
     assert_eq!(diff_ids[0], diff_ids[2]);
 }
 
-/// Three annotations in an order that no map gives by itself, and a field that image-spec does not have.
+/// Three annotations in an order that no map produces, and a field that image-spec does not define.
 #[test]
 fn a_manifest_of_which_nothing_is_changed_is_the_same_blob() {
     let place = Place::new();
@@ -222,7 +222,7 @@ fn with_library(folder: &str) -> Layer {
     Layer::new().file(format!("{folder}/libnvperf_host.so"), library)
 }
 
-/// Whether slim drops the library of the layer, which lies in the folder, from the image, and what it says.
+/// Whether slim removes the layer's library, which is in `folder`, from the image, and its output.
 fn loses_library(image: Image, layer: &Layer, folder: &str) -> (bool, String) {
     let image = image.layer("COPY opt /opt", layer, Compression::None);
     let place = Place::new();
@@ -234,10 +234,10 @@ fn loses_library(image: Image, layer: &Layer, folder: &str) -> (bool, String) {
     (plan.contains(&format!("{folder}/libnvperf_host.so")), plan)
 }
 
-/// A case: its name, the library's folder, the layer, what is changed of the image, and whether the library stays.
+/// A case: its name, the library's directory, the layer, the change to the image, and whether the library stays.
 type StayCase = (&'static str, &'static str, Layer, fn(Image) -> Image, bool);
 
-/// What a process may get stays, though it is not what this tool's processor, or a program that nobody knows, gets.
+/// A library stays if any process may load it, even on another processor or from an unknown program.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn a_library_stays_that_only_some_process_gets() {
@@ -375,13 +375,13 @@ fn a_library_stays_that_only_some_process_gets() {
     }
 }
 
-/// What a program needs stays, by whatever search path it gets there.
+/// A library that a program needs stays, whichever search path leads to it.
 #[test]
 fn a_library_behind_tokens_of_a_search_path_stays() {
     let sources = Sources::of_repository().unwrap();
     let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
     let lib = "usr/local/cuda-12/lib/x86_64-linux-gnu/nv";
-    // The search path, whether it is the program's or the environment's, the library's folder, whether it stays.
+    // The search path, its kind, the library's directory, and whether the library stays.
     let cases = [
         ("/usr/local/cuda-12/$LIB/nv", "rpath", lib, true),
         ("/usr/local/cuda-12/$LIB/nv", "runpath", lib, true),
@@ -452,7 +452,7 @@ fn nothing_is_replaced_without_force() {
         "error: 1 in PLACE/out is there already; --force replaces it\n"
     );
     assert_eq!(files(place.path()), before);
-    // Another tag is another image of the layout; its blobs are the same.
+    // Another tag is another image in the layout, with the same blobs.
     must(&["-o", &place.of("oci", "out:2")]);
     must(&["-o", &layout, "--force"]);
     let index = fs::read_to_string(place.path().join("out/index.json")).unwrap();
@@ -522,7 +522,7 @@ fn what_cannot_be_done_is_one_sentence_and_leaves_nothing() {
     for (image, phase, more) in cases {
         let image = fixture(image);
         let said = refused(&[&[&*image, "--phase", phase, "-o", &to], more].concat());
-        // A run that writes nothing foretells it.
+        // A dry run predicts the error.
         let dry = slim(&[&[&*image, "--phase", phase, "--dry-run"], more].concat());
         assert_eq!(
             (dry.status.code(), String::from_utf8(dry.stderr).unwrap()),
@@ -570,7 +570,7 @@ fn an_archive_that_can_be_read_only_once_gives_the_same_image() {
             .spawn()
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // Only the last one reads it.
+        // Only the last reference reads standard input.
         let _ = stdin.write_all(&tar);
         drop(stdin);
         assert!(child.wait().unwrap().success(), "{from}");
@@ -624,7 +624,7 @@ fn a_wheel_that_is_none_or_holds_too_much_is_refused() {
     assert_eq!(names(place.path()), ["x.whl"]);
 }
 
-/// An image with so much in it that it takes a while.
+/// An image large enough to take a while.
 fn large(place: &Place) -> String {
     let noise = |seed: u32| -> Vec<u8> {
         let numbers = 0..3_000_000_u32;
@@ -643,8 +643,8 @@ fn large(place: &Place) -> String {
     format!("oci:{}", folder.display())
 }
 
-/// Signals at any moment of runs that write to each kind of place: what is there afterwards is whole, and what a killed
-/// run leaves, the next one removes.
+/// Interrupts runs that write to each kind of output at any moment. The output is then complete or absent, and the next
+/// run removes the files of a killed run.
 #[test]
 fn an_interrupted_run_leaves_all_or_nothing() {
     let (source, tries) = (Place::new(), crate::interrupt::count(16));
@@ -670,7 +670,7 @@ fn an_interrupted_run_leaves_all_or_nothing() {
             "report" => serde_json::from_slice(&fs::read(place.path().join("out")).unwrap()).unwrap(),
             _ => audit_of(&to),
         };
-        // What a killed run leaves stays until a run gets as far as to make its own.
+        // Files of a killed run stay until a later run starts to write its own.
         let mut names_before = Vec::new();
         for number in (at..tries).step_by(4) {
             let signal = crate::interrupt::SIGNALS[usize::try_from(number / 4 % 4).unwrap()];
@@ -710,7 +710,7 @@ fn an_interrupted_run_leaves_all_or_nothing() {
     assert!(nothing > 0);
 }
 
-/// The program from a shell that has said this before, with a pipe that nothing comes from as its standard input.
+/// Starts the program from a shell after the command `shell`, with a silent pipe as standard input.
 fn waiting(shell: &str, arguments: &[&str]) -> std::process::Child {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{shell}; exec \"$0\" \"$@\"")]);
@@ -757,7 +757,7 @@ fn an_interrupt_leaves_no_bar_on_the_terminal() {
     }
     let place = Place::new();
     saved(&place, &[Layer::new().file("a", vec![1; 16 << 20]).tar()]);
-    // Some of the layer comes, some more when it has taken a while, and then nothing.
+    // Part of the layer arrives, more of it after a second, and then nothing.
     let line = format!(
         "(head -c 4000000 {}/app.tar; sleep 1; head -c 4000000 /dev/zero; sleep 3) | timeout --foreground -s INT 3 {} --no-config -",
         place.path().display(),
@@ -771,7 +771,7 @@ fn an_interrupt_leaves_no_bar_on_the_terminal() {
         .unwrap();
     let shown = String::from_utf8_lossy(&output.stdout);
     let (_, behind) = shown.rsplit_once("layer 1").unwrap();
-    // The sequence that empties a line (ECMA-48, 8.3.41).
+    // The control sequence that erases a line (ECMA-48, 8.3.41).
     assert!(behind.ends_with("\u{1b}[2K"), "{shown:?}");
 }
 
@@ -806,14 +806,14 @@ fn audit_of(image: &str) -> Value {
     audit(image, &["--phase", "inference"])
 }
 
-/// A layer as GNU tar writes it: zeros behind the end marker, up to a multiple of 10,240 bytes.
+/// A layer as GNU tar writes it: zeros after the end marker, up to a multiple of 10,240 bytes.
 fn padded(layer: &Layer) -> Vec<u8> {
     let mut tar = layer.tar();
     tar.resize(tar.len().next_multiple_of(10_240), 0);
     tar
 }
 
-/// An archive as `docker save` writes it, with plain layers.
+/// An archive as `docker save` writes it, with uncompressed layers.
 fn saved(place: &Place, layers: &[Vec<u8>]) -> String {
     let ids: Vec<String> = layers.iter().map(|layer| testkit::layer::sha256(layer)).collect();
     let config = json!({
@@ -840,7 +840,7 @@ fn diff_ids(image: &str) -> Vec<String> {
 
 const STATIC: &str = "usr/local/cuda/targets/x86_64-linux/lib/libcublas_static.a";
 
-/// Every byte of a layer that is left alone is copied: what stands behind the end marker counts for its diff id.
+/// Unchanged layers are copied byte for byte, because bytes after the end marker are part of the diff id.
 #[test]
 fn layers_that_are_left_alone_keep_every_byte() {
     let place = Place::new();
@@ -867,7 +867,7 @@ fn layers_that_are_left_alone_keep_every_byte() {
     assert!(blobs.any(|blob| String::from_utf8_lossy(&blob).contains("\"x\":12345678901234567890123,")));
 }
 
-/// What the index of a layout says of an image is carried on, but for the name that it had.
+/// Annotations of an image in the index are kept, except its name.
 #[test]
 fn an_entry_of_an_index_keeps_its_annotations_and_gets_the_name_that_was_asked_for() {
     let place = Place::new();
@@ -894,7 +894,7 @@ fn an_entry_of_an_index_keeps_its_annotations_and_gets_the_name_that_was_asked_f
     assert_eq!(annotations("unnamed"), document["manifests"][0]["annotations"]);
 }
 
-/// A program that nobody knows gets CUPTI by the name of a link: its copy stays.
+/// An unknown program loads CUPTI through a link, so the copy stays.
 #[test]
 fn a_copy_that_an_unknown_program_opens_by_a_link_stays() {
     let sources = Sources::of_repository().unwrap();
@@ -944,7 +944,7 @@ fn a_copy_that_an_unknown_program_opens_by_a_link_stays() {
     }
 }
 
-/// A setting or a script that names a folder may have all of it opened, and one that names a header a build.
+/// A setting or script that names a directory may load any file in it. One that names a header may compile with it.
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 #[test]
 fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() {
@@ -1101,8 +1101,8 @@ fn a_copy_that_a_search_path_may_lead_to_of_which_only_a_run_could_tell_stays() 
     assert!(!said.contains("- /opt/cupti"), "{said}");
 }
 
-/// Who put a library where no search path, package or toolkit explains it opens it by a path of his own. Elsewhere it stays
-/// where a text names it, in whatever form. Each of these was run for real, with and without the library.
+/// A library in a place that no search path, package or toolkit explains is probably loaded by its path. Elsewhere it
+/// stays if a text names it in any form. Each case was run for real, with and without the library.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn a_library_stays_where_nothing_explains_its_place_or_a_text_names_it() {
@@ -1281,7 +1281,8 @@ fn a_library_stays_where_nothing_explains_its_place_or_a_text_names_it() {
     }
 }
 
-/// The names of one library that a wheel has in the place of links become links, and a list of installed files stays true.
+/// A wheel stores a library under several names instead of links; `slim` makes them links. It also updates lists of
+/// installed files.
 #[test]
 fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {
     let site = "opt/venv/lib/python3.11/site-packages";
@@ -1348,7 +1349,8 @@ fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {
     );
 }
 
-/// nvcc links `libcudadevrt.a` and `libcudart_static.a` by default: they go with it alone, and it stays where something runs it.
+/// nvcc links `libcudadevrt.a` and `libcudart_static.a` by default. They are removed only together with nvcc, and nvcc
+/// stays if something runs it.
 #[test]
 fn a_compiler_that_stays_keeps_the_archives_that_it_links_by_default() {
     let cuda = "usr/local/cuda-12.4";
@@ -1408,7 +1410,7 @@ fn a_compiler_that_stays_keeps_the_archives_that_it_links_by_default() {
     ] {
         let place = Place::new();
         let from = on_debian(&place, &[layer], |image| image);
-        // Whether the image serves the phase is another question: a training lacks CUPTI here.
+        // The verdict does not matter here: the image lacks CUPTI for training.
         let output = slim(&[&from, "--phase", phase, "--drop", "--dry-run"]);
         let said = String::from_utf8_lossy(&output.stdout);
         let goes = |path: &String| said.contains(&format!("- /{path} "));
@@ -1417,7 +1419,8 @@ fn a_compiler_that_stays_keeps_the_archives_that_it_links_by_default() {
     }
 }
 
-/// Somebody ran `ldconfig /srv/o`, which no configuration names: both commands make a cache, and neither forgets it.
+/// After `ldconfig /srv/o`, no configuration names the directory. Both commands write a cache, and neither loses its
+/// entries.
 #[test]
 fn what_the_loaders_cache_alone_knows_is_still_found() {
     let place = Place::new();
@@ -1460,7 +1463,7 @@ fn what_the_loaders_cache_alone_knows_is_still_found() {
     );
 }
 
-/// What `dockerfile` says of an image that has CUPTI copied from another.
+/// The output of `dockerfile` for an image that copies CUPTI from another.
 fn dockerfile_by_copy(image: &str, phase: &str, supplier: Image) -> Output {
     let words = ["dockerfile", "--no-config", image, "--base", "x", "--phase", phase];
     let way = ["--via", "copy", "--from", "docker-daemon:devel:1"];
@@ -1475,7 +1478,7 @@ fn devel() -> Image {
     sources.images(&sources.fixtures()["devel"]).unwrap().remove(0)
 }
 
-/// What is brought may take the place of what a program got: neither command makes such an image.
+/// Added files may shadow a library that a program loads. Both commands refuse such an image.
 #[test]
 fn what_loads_and_no_longer_would_is_refused_by_slim_and_dockerfile() {
     let place = Place::new();
@@ -1500,7 +1503,7 @@ fn what_loads_and_no_longer_would_is_refused_by_slim_and_dockerfile() {
     assert_eq!(names(place.path()), ["devel", "from"]);
 }
 
-/// The proof that an archive of the place has in its last layer.
+/// The proof in the last layer of an archive.
 fn proof_of(place: &Place, archive: &str) -> Vec<u8> {
     let last = diff_ids(&place.of("docker-archive", archive)).len() - 1;
     let members = layer_of(&place.path().join(archive), last);
@@ -1518,7 +1521,7 @@ fn on_debian(place: &Place, layers: &[Layer], change: impl Fn(Image) -> Image) -
     place.of("oci", "from")
 }
 
-/// An image with these keys of its config; of `Env` one variable.
+/// An image with these keys in its config; only the first variable of `Env`.
 fn with_config(image: Image, config: &Value) -> Image {
     let keys = config.as_object().unwrap().iter();
     keys.fold(image, |image, (key, value)| {
@@ -1539,7 +1542,7 @@ fn findings(image: &str) -> Vec<String> {
         .collect()
 }
 
-/// The store of a package manager names files by their content: such a name is no library's, and keeps the file.
+/// The store of a package manager names files by their content. It is not a library name, so the file stays under it.
 #[test]
 fn the_second_name_of_a_file_that_goes_takes_it_over() {
     let place = Place::new();
@@ -1561,7 +1564,7 @@ fn the_second_name_of_a_file_that_goes_takes_it_over() {
     );
 }
 
-/// What an upper layer deletes is still pulled with the lower one.
+/// Files that an upper layer deletes are still pulled with the lower one.
 #[test]
 fn a_cupti_that_a_layer_above_deletes_goes_from_the_layer_below() {
     let place = Place::new();
@@ -1586,7 +1589,8 @@ fn a_cupti_that_a_layer_above_deletes_goes_from_the_layer_below() {
     assert!(bytes(&to) < bytes(&from), "{said}");
 }
 
-/// The image's own files only have to be found; another release is brought where one is named, and that is said.
+/// The image's own files only need a search path. Another release is added if the user names one, and the output says
+/// so.
 #[test]
 fn the_images_own_cupti_is_put_on_the_search_path_and_another_one_is_brought_when_asked_for() {
     let place = Place::new();
@@ -1612,11 +1616,12 @@ fn the_images_own_cupti_is_put_on_the_search_path_and_another_one_is_brought_whe
     ] {
         assert!(said.contains(line), "{said}");
     }
-    // The same files a second time would be dead weight.
+    // A second copy of the same files would be wasted space.
     let to = place.of("oci", "same");
     let said = must(&[&image, "--phase", "training", "--cupti-from", &image, "-o", &to]);
     assert!(said.contains("adds no file"), "{said}");
-    // Beside other libraries it is led to by links: the others are not to be found by everybody.
+    // If the directory has other libraries, links lead to CUPTI, because the others must not become visible to every
+    // program.
     let cupti = Elf::library("libcupti.so.12").needed("libc.so.6").build();
     let layer = Layer::new()
         .file("opt/x/libcupti.so.12", cupti)
@@ -1638,7 +1643,7 @@ fn what_misleads_beside_the_cupti_that_is_brought_is_made_good() {
         .file("opt/x/libcupti.so.11.8", &old)
         .symlink("opt/y/libcupti.so.12", "../x/libcupti.so.11.8");
     let misnamed = on_debian(&place, &[layer], |image| image);
-    // By this link a program gets a CUPTI, which is not the one that it asks for.
+    // The link leads a program to a CUPTI, but not to the release that it requests.
     let program = Elf::executable()
         .needed("libc.so.6")
         .import("dlopen")
@@ -1683,7 +1688,7 @@ fn what_misleads_beside_the_cupti_that_is_brought_is_made_good() {
         (findings(&from).contains(&path), findings(&to).contains(&path)),
         (true, false)
     );
-    // Who keeps libraries in the working directory may mean it.
+    // Libraries in the working directory may be intended.
     let from = on_debian(&place, &[Layer::new().file("srv/libz.so", "")], |image| {
         set(image).config("WorkingDir", "/srv")
     });
@@ -1691,7 +1696,7 @@ fn what_misleads_beside_the_cupti_that_is_brought_is_made_good() {
     assert!(said.contains("nothing to add and nothing to remove"), "{said}");
 }
 
-/// A folder may be a link to a place that is mounted later: what is written lies behind it, as COPY would put it.
+/// A directory may be a link to a place that is mounted later. Files are written behind the link, as with COPY.
 #[test]
 fn a_link_to_a_folder_that_is_not_there_yet_is_followed() {
     let place = Place::new();
@@ -1720,7 +1725,7 @@ fn a_link_to_a_folder_that_is_not_there_yet_is_followed() {
     );
 }
 
-/// A pipe, a device and a socket are somebody else's: what can take bytes gets them, and nothing is renamed over them.
+/// Pipes, devices and sockets belong to others: the program writes into them if possible, and never replaces them.
 #[test]
 fn pipes_and_devices_are_written_into_and_never_replaced() {
     use std::os::unix::fs::FileTypeExt as _;
@@ -1755,7 +1760,7 @@ fn pipes_and_devices_are_written_into_and_never_replaced() {
     assert_eq!(names(place.path()), ["dockerfile", "pipe", "plain.tar"]);
 }
 
-/// The Dockerfile for an image, written to a file whatever is there.
+/// Writes the Dockerfile for an image to a file and overwrites what is there.
 fn dockerfile_to(image: &str, file: &str) -> Output {
     let line = [
         "dockerfile",
@@ -1792,7 +1797,7 @@ fn a_socket_is_refused_and_of_a_link_the_file_behind_it_is_replaced() {
     let output = dockerfile_to(&image, &file);
     assert!(String::from_utf8_lossy(&output.stderr).ends_with(refusal));
     drop(socket);
-    // Of a link the file behind it is replaced.
+    // A link stays, and the file behind it is replaced.
     fs::write(at("old.tar"), "mine").unwrap();
     std::os::unix::fs::symlink("old.tar", at("link.tar")).unwrap();
     must(

@@ -1,8 +1,8 @@
-//! Does what started in an image start in what `slim` makes of it?
+//! Programs that start in an image also start in the result of `slim`.
 //!
-//! The images are those of `processes_generated`. Each goes through `slim` for a phase, and what comes out is read again by
-//! the program itself, by skopeo and by umoci, which unpacks it; in that root each program is really run, as before in the
-//! image that it was made of. `CUPTI_AUDIT_CASES=FIRST-LAST` takes other seeds than the usual.
+//! The images are those of `processes_generated`. Each goes through `slim` for a phase. The program itself, skopeo and
+//! umoci read the result, and umoci unpacks it. Each program then runs in that root, as it did in the original image.
+//! `CUPTI_AUDIT_CASES=FIRST-LAST` selects other seeds.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,11 +20,11 @@ use testkit::oci::Layout;
 use testkit::parallel::in_parallel;
 use testkit::seeds;
 
-/// The images whose outputs share a layout, as a user's do.
+/// The number of images whose outputs share a layout, as a user's may.
 const CHUNK: usize = 6;
 const PHASES: [&str; 3] = ["inference", "training", "profiling"];
 
-/// What came of the runs.
+/// The results of the runs.
 #[derive(Debug, Default)]
 struct Tally {
     made: BTreeMap<String, usize>,
@@ -65,10 +65,10 @@ fn what_started_in_a_generated_image_starts_in_what_slim_makes_of_it() {
     );
 }
 
-/// How an image goes through slim.
+/// The options of `slim` for an image.
 #[derive(Debug, Clone)]
 struct Way {
-    /// The image by its number in the chunk.
+    /// The number of the image in the chunk.
     number: usize,
     phase: &'static str,
     drop: bool,
@@ -114,7 +114,7 @@ impl<'w> Chunk<'w> {
             layout.add(&format!("n{number}"), std::slice::from_ref(image));
         }
         layout.write_to(&folder.path().join("from")).unwrap();
-        // A CUPTI to bring, which starts where the generated ones do.
+        // A CUPTI to add, which loads wherever the generated ones do.
         let cupti = ObjectSpec {
             build: Build::Cupti,
             name: "libcupti.so.12".to_owned(),
@@ -175,8 +175,8 @@ impl<'w> Chunk<'w> {
         root.run(&self.world.runner, spec, &commands)
     }
 
-    /// The ways in which an image goes through slim: for each phase that it serves with and without its dead weight, and
-    /// for some that it does not with a CUPTI to bring, or with nothing.
+    /// The runs of `slim` for an image. For each phase that it serves: with and without `--drop`. For some other
+    /// phases: with or without a CUPTI to add.
     fn ways(&self, number: usize) -> Vec<Way> {
         let seed = self.specs[number].seed;
         let mut ways = Vec::new();
@@ -201,7 +201,7 @@ impl<'w> Chunk<'w> {
         format!("oci:{}:{}", self.at("out"), way.tag())
     }
 
-    /// Makes one image, and gives what was said.
+    /// Makes one image and returns the output.
     fn make(&self, way: &Way, tally: &mut Tally) -> Option<String> {
         let (from, out) = (format!("oci:{}:n{}", self.at("from"), way.number), self.output(way));
         let (cupti, mut words) = (
@@ -216,7 +216,7 @@ impl<'w> Chunk<'w> {
             *tally.made.entry(way.kind()).or_default() += 1;
             return Some(said);
         }
-        // An image that cannot serve the phase is not made, and the reason is said.
+        // If an image cannot serve the phase, nothing is written, and the error says why.
         let is_reason = said.contains("nothing was written: the audit of the new image") || way.bring;
         if is_reason && !said.contains("no longer load") && slim.status.code() == Some(2) {
             *tally.refused.entry(way.kind()).or_default() += 1;
@@ -226,7 +226,7 @@ impl<'w> Chunk<'w> {
         None
     }
 
-    /// Compares what slim foretold with what the program, skopeo and the blobs say.
+    /// Compares slim's prediction with the program's report, skopeo and the blobs.
     fn documents(&self, way: &Way, said: &str, report: &Value) -> Vec<String> {
         let (mut differences, phase) = (Vec::new(), way.phase);
         let verdict = report["phases"][phase]["verdict"].as_str().unwrap();
@@ -251,7 +251,7 @@ impl<'w> Chunk<'w> {
         differences
     }
 
-    /// Has skopeo and umoci read an image, and runs the programs in what umoci unpacks.
+    /// Reads an image with skopeo and umoci, and runs the programs in the root that umoci unpacks.
     fn unpack(&self, way: &Way, before: &[Outcome], tally: &mut Tally) {
         let (copy, bundle) = (self.at("skopeo"), self.at("bundle"));
         let image = format!("{}:{}", self.at("out"), way.tag());
@@ -285,7 +285,7 @@ impl<'w> Chunk<'w> {
             tally.programs += 1;
             let Outcome::Gets(_) = before else { continue };
             tally.started += 1;
-            // What is brought may lie where a copy lay that nothing needed by its place.
+            // An added CUPTI may replace a copy that no program needs at its path.
             let is_same = before == after || way.bring && matches!(after, Outcome::Gets(_));
             if !is_same {
                 tally

@@ -1,4 +1,4 @@
-//! Image archives and layouts: the same image whichever way it is read, and what is refused.
+//! Image archives and layouts: every way of reading gives the same image, and invalid archives are refused.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ use image_source::path_kind;
 use image_source::{ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind};
 use image_source::{PreferredDocument, WantedImage, open_stream};
 
-/// What is asked of an archive.
+/// The requested image of an archive.
 #[derive(Clone, Copy, Default)]
 struct Ask<'a> {
     name: Option<&'a str>,
@@ -35,7 +35,7 @@ fn with_request<T>(ask: Ask<'_>, limits: &Limits, read: impl Fn(&OpenRequest<'_>
     })
 }
 
-/// The image in words: source, digest, platform and the files of each layer; or the error.
+/// The image as text: source, digest, platform and the files of each layer; or the error.
 fn words(opened: Result<OpenedImage, ImageError>) -> String {
     match opened.and_then(read_layers) {
         Ok((image, layers)) => format!(
@@ -125,7 +125,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 3).unwrap()
 }
 
-/// Reads the archive in every way and compares each with `expected`.
+/// Reads the archive in every way and compares each result with `expected`.
 #[track_caller]
 fn check(archive: &Archive, ask: Ask<'_>, expected: &str) {
     let limits = Limits::default();
@@ -283,7 +283,7 @@ fn s_12_an_archive_of_new_docker_has_oci_blobs_in_any_compression() {
     );
     let whole = layout(oci.archive.clone(), &index(&[oci.descriptor("")]));
     check(&whole.clone().file("manifest.json", manifest(&layers)), ANY, &expected);
-    // Without an index that leads to the config the manifest's digest is unknown.
+    // The manifest's digest is unknown unless an index leads to the config.
     let alone = oci.archive.clone().file("manifest.json", manifest(&layers));
     check(&alone, ANY, &expected.replace(&oci.manifest[..6], "-"));
     check(
@@ -439,7 +439,7 @@ fn s_04_bytes_that_differ_from_their_digest_are_refused() {
     assert_eq!(from_file(&bad.tar(), OCI), format!("layer a layer: {reason}"));
     let stream = from_stream(&bad.tar(), OCI, &Limits::default());
     assert_eq!(stream, format!("layer {name}: {reason}"));
-    // The config of an old archive is named by its digest, and its layers by the config.
+    // In an old archive, the name of the config is its digest, and the config lists the layers' digests.
     let json = config("amd64", &[&one]);
     let classic = |config: &str, layer: &[u8]| {
         let name = format!("{}.json", sha256(&json));
@@ -500,14 +500,14 @@ fn an_archive_that_is_cut_short_is_an_error_that_names_the_member() {
     assert!(
         from_stream(&missing[..end + 20], ANY, &Limits::default()).contains("in the header after its member 0/VERSION")
     );
-    // An engine that fails half way ends the archive with its error.
+    // An engine that fails during the export ends the archive with its error.
     let mut failed = missing[..end].to_vec();
     failed.extend(br#"{"errorDetail":{"message":"no space left on device"}}"#);
     failed.resize(failed.len() + 512, 0);
     assert!(from_stream(&failed, ANY, &Limits::default()).contains("no space left on device"));
 }
 
-/// The archive with other bytes at `at` of its first header, whose checksum fits again.
+/// The archive with `bytes` at offset `at` of its first header, and a valid checksum.
 fn with_header(tar: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut tar = tar.to_vec();
     tar[at..at + bytes.len()].copy_from_slice(bytes);
@@ -526,7 +526,7 @@ fn headers_of_an_archive_are_read_as_those_of_a_layer() {
         assert_eq!(from_file(tar, ANY), expected);
         assert_eq!(from_stream(tar, ANY, &Limits::default()), expected);
     };
-    // An owner that is no number bears on nothing that is asked of an archive; a size that is none does.
+    // The reader does not use the owner, so an invalid one is ignored. An invalid size is an error.
     both(
         &with_header(&tar, 108, b"nobody\0\0"),
         r#"docker-archive - linux/amd64 [["/a"]]"#,
@@ -586,7 +586,7 @@ fn documents_and_layers_of_a_stream_are_bounded() {
     assert!(from_stream(&tar, ANY, &limits).contains("manifest.json"));
 }
 
-/// Writes the members of an OCI layout into a folder.
+/// Writes the members of an OCI layout into a directory.
 fn unpack(archive: &Archive, dir: &Path) {
     tar::Archive::new(archive.tar().as_slice()).unpack(dir).unwrap();
 }

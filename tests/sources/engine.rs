@@ -1,4 +1,4 @@
-//! Does an image of a real Docker Engine look the same over its socket, saved, and copied by skopeo?
+//! An image of a real Docker Engine is the same over the socket, in a saved archive, and copied by skopeo.
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use image_source::{EngineEnvironment, EngineImage, EngineKind};
 use image_source::{ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind};
 use image_source::{PreferredDocument, WantedImage, open_stream};
 
-/// The layers of the image, as names of files; the third is the first again, which `docker save` links.
+/// The layers of the image, as file names. The third equals the first, which `docker save` stores as a link.
 const FILES: [&[&str]; 3] = [&["a", "lib/libx.so"], &["b", "lib/.wh.libx.so"], &["a", "lib/libx.so"]];
 
 fn request<T>(platform: Option<&Platform>, read: impl Fn(&OpenRequest<'_>) -> T) -> T {
@@ -31,7 +31,7 @@ fn request<T>(platform: Option<&Platform>, read: impl Fn(&OpenRequest<'_>) -> T)
     })
 }
 
-/// What each layer of the image holds, and the diff ids.
+/// The content of each layer of the image, and the diff ids.
 fn layers(opened: Result<OpenedImage, ImageError>) -> Vec<String> {
     let opened = opened.unwrap();
     let image = opened.image;
@@ -108,7 +108,7 @@ fn stream(file: &Path) -> Result<OpenedImage, ImageError> {
     })
 }
 
-/// Puts three images into the engine: `app:1` of several layers, `app:latest` and `other`.
+/// Loads three images into the engine: `app:1` with several layers, `app:latest` and `other`.
 fn fill(engine: &Dockerd) {
     let [one, two, three] = FILES.map(layer);
     let saved = engine.dir().join("made.tar");
@@ -198,7 +198,7 @@ fn copied_by_skopeo(saved: &Path, engine: &Dockerd, expected: &[String]) {
     assert_eq!(layers(stream(&again)), expected);
 }
 
-/// What lies below `/opt` in a container of the engine, and by our word.
+/// The paths below `/opt` in a container of the engine, and in our own index.
 fn below_opt(engine: &Dockerd, marks: &[&str]) -> [Vec<String>; 2] {
     let lower = Archive::default()
         .file("opt/real/a", "a")
@@ -232,7 +232,7 @@ fn below_opt(engine: &Dockerd, marks: &[&str]) -> [Vec<String>; 2] {
     [real, ours]
 }
 
-/// umoci, which unpacks into one folder, follows the link and deletes the file behind it.
+/// umoci unpacks into one directory, so it follows the link and deletes the file behind it.
 #[test]
 fn a_mark_behind_a_lower_link_makes_a_folder_of_the_link() {
     let Some(engine) = Dockerd::start() else {
@@ -299,7 +299,7 @@ fn an_image_of_podman_is_the_same_over_its_socket_and_saved() {
     for name in ["app:1", "localhost/app:1"] {
         assert_eq!(layers(open(&source(name))), expected, "{name}");
     }
-    // From Podman's own folder; what it saves is indexed while it comes.
+    // `Blobs` shows that Podman's storage was read directly; a saved stream is indexed while it arrives.
     let opened = open(&source("app:1")).unwrap();
     assert!(matches!(opened.layers, OpenedLayers::Blobs(_)));
     let error = open(&source("missing:1")).err().unwrap().to_string();

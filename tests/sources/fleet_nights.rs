@@ -1,4 +1,4 @@
-//! Does a report say what tags lead to tonight, though the images of both nights were audited in the first?
+//! A fleet report shows tonight's image of each tag, even if the first night audited both images.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::fleet_images::{fleet, outcome};
 
-/// A worklist with other names for the images of `listed`.
+/// A worklist with other names for the images in `listed`.
 fn named(listed: &[Value], names: &[&[&str]]) -> String {
     let lines = listed.iter().zip(names).filter(|(_, names)| !names.is_empty());
     let lines = lines.map(|(line, names)| {

@@ -1,4 +1,4 @@
-//! Images from every place: archives, engines, registries, and what goes wrong there.
+//! Image sources: archives, engines and registries, and their failures.
 
 #![allow(
     clippy::disallowed_methods,

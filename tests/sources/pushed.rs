@@ -1,4 +1,4 @@
-//! How is an image pushed: what is asked of the registry, with which authorization, and what when it refuses?
+//! Pushing an image: the requests to the registry, their authorization, and the errors if it refuses.
 
 use std::io::{Cursor, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use image_source::ImageError;
 use image_source::registry::{CredentialSource, PushOutcome, RegistryOptions, RegistryPush, RetryPolicy};
 
 const BLOB: &[u8] = b"the bytes of a layer";
-/// One that no other repository has.
+/// A blob that no other repository has.
 const NEW_BLOB: &[u8] = b"the bytes of a new layer";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
@@ -36,13 +36,13 @@ fn open() -> Result<Box<dyn Read + Send>, ImageError> {
     Ok(Box::new(Cursor::new(BLOB)))
 }
 
-/// The query that asks for a blob of `base`.
+/// The query that mounts a blob of `base`.
 fn mount(blob: &[u8]) -> String {
     let digest = digest(blob).to_string().replace(':', "%3A");
     format!("?mount={digest}&from=base")
 }
 
-/// A registry that asks for a token, and mounts one blob, which `base` has.
+/// A registry that requires a token, and mounts one blob from `base`.
 fn registry(request: &Request) -> Reply {
     let host = &request.headers["host"];
     if request.path.starts_with("/token") {
@@ -61,7 +61,7 @@ fn registry(request: &Request) -> Reply {
     }
 }
 
-/// The requests that a server saw, those for tokens left out.
+/// The requests that a server received, without those for tokens.
 fn seen(server: &Server) -> Vec<String> {
     let requests = server.seen().into_iter();
     let signed = requests.filter(|request| request.headers.contains_key("authorization"));
@@ -108,7 +108,7 @@ fn a_blob_is_mounted_or_sent_and_the_manifest_comes_last() {
 
 #[test]
 fn a_registry_in_trouble_is_asked_again_and_gets_the_whole_blob() {
-    // 408: it waited too long for the blob.
+    // 408: the server timed out waiting for the blob.
     for status in [503, 429, 408] {
         asked_again(status);
     }
@@ -199,7 +199,7 @@ fn a_registry_that_says_it_holds_another_manifest_is_not_believed_to_have_taken_
     for said in [digest(BLOB).to_string(), "nothing".to_owned()] {
         let server = says(said.clone());
         let push = push(&server, None);
-        // How the registry is first spoken to.
+        // The first request decides between HTTP and HTTPS.
         assert!(!push.exists().unwrap());
         let failed = push.push_manifest(MANIFEST, b"{}").unwrap_err().to_string();
         let expected = format!(

@@ -1,4 +1,4 @@
-//! The real `docker-registry`: images pushed by skopeo come back byte for byte.
+//! The real `docker-registry`: images pushed by skopeo are read back byte for byte.
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use image_source::{Image, ImageSource, OpenRequest, OpenedLayers, read_layers};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-/// What was pulled.
+/// A pulled image.
 struct Pulled {
     image: Image,
     /// The stored bytes of each layer.
@@ -56,13 +56,13 @@ fn sha256(bytes: &[u8]) -> String {
     format!("sha256:{}", to_hex(&Sha256::digest(bytes)))
 }
 
-/// The uncompressed layers of the test's image.
+/// The uncompressed layers of the test image.
 fn layers() -> [Vec<u8>; 2] {
     let large = (0..1_500_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8);
     [large.collect(), b"a small layer".repeat(100)]
 }
 
-/// Writes an OCI layout with the image `1`, its layers compressed by gzip.
+/// Writes an OCI layout with the image `1`, whose layers are gzipped.
 fn write_layout(dir: &Path) {
     let blobs = dir.join("blobs/sha256");
     std::fs::create_dir_all(&blobs).unwrap();
@@ -104,7 +104,7 @@ fn push(layout: &Path, written: &str, arguments: &[&str]) {
     run("skopeo", &all);
 }
 
-/// The bytes of a manifest as skopeo sees them.
+/// The bytes of a manifest, as skopeo returns them.
 fn raw_manifest(written: &str, arguments: &[&str]) -> Vec<u8> {
     let image = format!("docker://{written}");
     run(
@@ -113,7 +113,7 @@ fn raw_manifest(written: &str, arguments: &[&str]) -> Vec<u8> {
     )
 }
 
-/// Compares what was pulled with the manifest that skopeo sees.
+/// Compares a pulled image with the manifest that skopeo returns.
 fn check(pulled: &Pulled, manifest: &[u8], media_type: &str, decompress: impl Fn(&[u8]) -> Vec<u8>) {
     assert_eq!(pulled.image.digest.as_ref().unwrap().to_string(), sha256(manifest));
     let manifest: serde_json::Value = serde_json::from_slice(manifest).unwrap();
@@ -155,7 +155,7 @@ fn images_of_every_form_come_back_over_plain_http() {
         (&["--format", "oci", "--dest-compress-format", "zstd"], zstd, unzstd),
         (&["--format", "v2s2"], docker, gunzip),
     ] {
-        // A registry of its own: skopeo does not push again what one holds in another form.
+        // Each case has its own registry, because skopeo does not push a layer again in another compression.
         let dir = tempfile::tempdir().unwrap();
         let layout = dir.path().join("layout");
         write_layout(&layout);
@@ -176,12 +176,12 @@ fn images_of_every_form_come_back_over_plain_http() {
     }
 }
 
-/// A registry with TLS by its own CA and a password, which holds the test's image as `app:1`.
+/// A registry with TLS from its own CA and a password. It holds the test image as `app:1`.
 struct Fortress {
     dir: tempfile::TempDir,
     registry: Registry,
     ca: PathBuf,
-    /// The manifest as skopeo sees it.
+    /// The manifest, as skopeo returns it.
     manifest: Vec<u8>,
 }
 
@@ -199,7 +199,7 @@ impl Fortress {
         };
         let registry = Registry::start(dir.path(), Some(&guarded));
         let written = format!("{}/app:1", registry.address);
-        // skopeo takes every *.crt in a folder for a CA.
+        // skopeo trusts every *.crt in a directory as a CA.
         let trusted = path("trusted");
         std::fs::create_dir(&trusted).unwrap();
         std::fs::copy(&ca, trusted.join("ca.crt")).unwrap();
@@ -223,7 +223,7 @@ impl Fortress {
         pull(&format!("{}/app:1", self.host()), options).map_err(|error| error.replace(&self.host(), "HOST"))
     }
 
-    /// Pulls the image and compares it with what was pushed.
+    /// Pulls the image and compares it with the pushed one.
     fn gives_the_image(&self, options: RegistryOptions) {
         let media_type = "application/vnd.oci.image.layer.v1.tar+gzip";
         check(&self.pull(options).unwrap(), &self.manifest, media_type, gunzip);
@@ -233,7 +233,7 @@ impl Fortress {
         self.pull(options).map(|_| ()).unwrap_err()
     }
 
-    /// A file of credentials for the registry; `auth` is user and password in base64.
+    /// A credentials file for the registry; `auth` is user and password in base64.
     fn login(&self, auth: &str) -> PathBuf {
         let path = self.dir.path().join("auth.json");
         let config = json!({"auths": {self.host(): {"auth": auth}}});
@@ -286,7 +286,7 @@ fn a_registry_with_its_own_ca_and_passwords_wants_both() {
     );
 }
 
-/// Reads an image through a proxy as an audit does; gives its digest and those of its layers, or why not.
+/// Reads an image through a proxy as an audit does. Returns its digest and those of its layers, or the error.
 fn read_through(proxy: &FaultProxy, login: &Path) -> Result<(String, Vec<String>), String> {
     let written = format!("{}/app:1", proxy.proxy.address);
     let options = RegistryOptions {
@@ -342,7 +342,7 @@ fn whatever_breaks_on_the_way_an_image_is_read_right_or_not_at_all() {
     let [mut faults, mut right, mut refused, mut leaked] = [0; 4];
     let mut expected = Vec::new();
     for seed in 0..84 {
-        // The first four are not broken: one for each way to log in.
+        // The first four have no faults: one for each way to log in.
         let percent = if seed < 4 { 0 } else { 20 };
         let proxy = FaultProxy::start(registry.address, seed, percent);
         let auths = json!({"auths": {proxy.proxy.address.to_string(): {"auth": crate::fault_proxy::LOGIN}}});
@@ -377,7 +377,7 @@ fn whatever_breaks_on_the_way_an_image_is_read_right_or_not_at_all() {
     );
 }
 
-/// A layout of layers that take a while to be made anew and pushed.
+/// A layout of layers that take a while to rewrite and push.
 fn write_large_layout(folder: &Path) -> String {
     let name = "usr/local/cuda/targets/x86_64-linux/lib/libcublas_static.a";
     let noise = |seed: u32| -> Vec<u8> {
@@ -414,7 +414,7 @@ fn an_interrupted_push_leaves_a_whole_image_at_its_tag_or_none() {
         command.stderr(std::process::Stdio::piped());
         command.spawn().unwrap()
     };
-    // A repository each, so that nothing lies there beforehand.
+    // A separate repository for each run, so that it starts empty.
     let pushed = |number: u64| format!("docker://{}/app{number}:1", registry.address);
     let push = |to: &str| {
         program(&[
@@ -446,10 +446,10 @@ fn an_interrupted_push_leaves_a_whole_image_at_its_tag_or_none() {
         assert!(is_there || said.contains("is not in"), "{signal} {number}: {said}");
         assert!(is_there || !ended.status.success(), "{signal} {number}: {ended:?}");
         whole += u64::from(is_there);
-        // Whoever pushes there next is hindered by nothing.
+        // A later push to the same repository must work.
         let again = push(&pushed(number)).wait_with_output().unwrap();
         assert!(again.status.success() || is_there, "{signal} {number}: {again:?}");
-        // A run that is refused makes nothing, and so takes nothing away.
+        // A refused run writes no files and so cleans up none.
         let left = std::fs::read_dir(staging.path()).unwrap().count();
         assert!(left == 0 || is_there, "{signal} {number}");
     }

@@ -1,4 +1,4 @@
-//! A registry that misbehaves, on 127.0.0.1: what is mended, what is refused, and what the user is told.
+//! A misbehaving registry on 127.0.0.1: faults that a retry solves, answers that are refused, and the error messages.
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::io::Read;
@@ -58,7 +58,7 @@ fn layer(opened: &OpenedImage) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// A server that answers the first `times` requests of `path` by `fault`, and everything else rightly.
+/// A server that answers the first `times` requests for `path` with `fault`, and all others correctly.
 fn faulty(
     image: &Pushed,
     path: &str,
@@ -154,7 +154,7 @@ fn limits_and_faults_that_stay_are_named() {
 fn a_blob_that_breaks_off_is_resumed_where_it_stands() {
     let image = Pushed::new();
     let blob = image.layer.clone();
-    // Each connection gives 66,000 bytes: more breaks than tries, but headway between them.
+    // Each connection delivers 66,000 bytes: there are more breaks than tries, but progress between them.
     let server = faulty(&image, &image.layer_path(), 9, move |request| {
         let reply = Reply::range(request, &blob);
         let rest = blob.len() - request.range().unwrap_or(0);
@@ -173,7 +173,7 @@ fn a_server_that_knows_no_ranges_is_read_from_the_start() {
     let server = faulty(&image, &image.layer_path(), 9, move |_| {
         match starts.fetch_add(1, Ordering::SeqCst) {
             0 => Reply::new(200, &*blob).cut(1000),
-            // Another range than was asked for must not be taken for the right one.
+            // A response with a range that was not requested must be rejected.
             1 => Reply::new(206, &blob[7..]).with("Content-Range", "bytes 7-199999/200000"),
             _ => Reply::new(200, &*blob),
         }
@@ -235,7 +235,7 @@ fn a_blob_with_surplus_gives_one_byte_too_many_and_a_short_one_is_an_error() {
 fn a_redirect_leaves_the_authorization_behind() {
     let image = Pushed::new();
     let blob = image.layer.clone();
-    // The first connection breaks: the second must come through the registry again, for a fresh address.
+    // The first connection breaks. The retry must go through the registry again to get a fresh address.
     let starts = AtomicUsize::new(0);
     let storage = Server::start(move |request| match starts.fetch_add(1, Ordering::SeqCst) {
         0 => Reply::range(request, &blob).cut(1000),
@@ -291,11 +291,11 @@ fn redirects_to_forbidden_places_and_without_end_are_refused() {
     }
 }
 
-/// A name has an address that may be asked when it is looked at, and this machine's when it is connected to.
+/// A name resolves to an allowed address for the check, and to this machine for the connection.
 #[test]
 fn a_name_that_changes_its_address_after_the_check_leads_nowhere_else() {
     const NAME_SERVER: &str = "127.77.0.53";
-    // Nothing can be connected to there, and the system says so at once.
+    // A multicast address, to which connecting fails at once.
     const FIRST: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
     if !Command::new("unshare")
         .args(["-m", "true"])
@@ -461,7 +461,7 @@ fn indexes_within_indexes_are_followed_three_deep() {
     }
 }
 
-/// A registry that gives parts of an image for the token of its own token server, which wants `login`.
+/// A registry that requires tokens from its own token server, which checks `login`.
 fn with_tokens(image: &Pushed, login: impl Fn(&Request) -> Option<String> + Send + Sync + 'static) -> Server {
     let image = image.clone();
     let spent = AtomicUsize::new(0);
@@ -472,7 +472,7 @@ fn with_tokens(image: &Pushed, login: impl Fn(&Request) -> Option<String> + Send
                 None => Reply::new(401, ""),
             };
         }
-        // The first token is taken back after the manifest.
+        // The first token expires after the manifest.
         let is_spent = request.path != MANIFEST && spent.fetch_add(1, Ordering::SeqCst) == 0;
         if request.header("authorization") == Some("Bearer t0k3n") && !is_spent {
             return image.serve(request);
@@ -732,13 +732,13 @@ fn a_registry_that_is_not_there_is_one_sentence() {
     assert!(error.starts_with("cannot reach no-such-host.invalid: "), "{error}");
 }
 
-/// An address of this machine that is not a loopback one, where it has one and no proxy stands before it.
+/// An address of this machine other than loopback; `None` if there is none or a proxy is set.
 fn own_address() -> Option<IpAddr> {
     let is_proxy = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
     if std::env::vars().any(|(name, _)| is_proxy(&name)) {
         return None;
     }
-    // Connecting a datagram socket sends nothing; it only chooses the address that would send.
+    // Connecting a datagram socket sends nothing; it only selects the source address.
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
     let ip = socket.local_addr().ok()?.ip();
@@ -784,7 +784,7 @@ fn plain_http_to_another_machine_needs_the_users_word_and_leads_to_no_loopback()
 fn a_server_that_goes_silent_is_not_waited_for_without_end() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    // The connections are kept and nothing is said.
+    // Accepts connections and never answers.
     std::thread::spawn(move || listener.incoming().collect::<Vec<_>>());
     let mut options = options();
     options.patience.tries = 1;
@@ -818,7 +818,7 @@ fn x_16_a_body_that_only_drips_is_not_followed_for_ever() {
     let opened = open_as(&format!("{}/app:1", server.address), options.clone(), None).unwrap();
     let error = layer(&opened).unwrap_err();
     assert!(error.contains("it takes longer than"), "{error}");
-    // No document is so large that it may drip either, and no part of a blob that is passed over once more.
+    // Slow documents are also refused, as are slow parts of a blob that a retry skips.
     options.patience.slowest = Duration::from_millis(30);
     options.patience.blob = Duration::from_mins(1);
     let server = faulty(&image, MANIFEST, usize::MAX, |_| {
@@ -886,7 +886,7 @@ fn a_server_of_another_protocol_is_asked_once() {
         for stream in listener.incoming() {
             count.fetch_add(1, Ordering::SeqCst);
             let mut stream = stream.unwrap();
-            // An answer that comes before the question is taken for a connection that somebody else had used.
+            // Read the request first: an earlier answer looks like a stale connection from a pool.
             let _ = Read::read(&mut stream, &mut [0; 1024]);
             let _ = std::io::Write::write_all(&mut stream, b"SSH-2.0-OpenSSH_9.2\r\n");
         }

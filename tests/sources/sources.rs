@@ -1,7 +1,7 @@
-//! Is the verdict the same, whichever way the image comes?
+//! The verdict is the same for every image source.
 //!
-//! One fixture image goes through a real registry, a real Docker Engine and the archives that real tools
-//! write, and the program is asked about each.
+//! One fixture image passes through a real registry, a real Docker Engine, and archives of real tools. The program
+//! audits each.
 
 use std::fs::{self, File, Permissions};
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use crate::support::{have, have_all, is_root};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The fixture that goes round: a devel image, in which CUPTI is found through the cache.
+/// The fixture: a devel image, in which the loader cache leads to CUPTI.
 const IMAGE: &str = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images/devel");
 
 fn program() -> Command {
@@ -24,7 +24,7 @@ fn program() -> Command {
     command
 }
 
-/// What a report says, without what differs by source: the reference and how the layers are stored.
+/// The report without the parts that differ by source: the reference and the storage of the layers.
 fn verdict(report: &[u8]) -> Value {
     let report: Value = serde_json::from_slice(report).unwrap();
     let diff_ids = report["image"]["layers"].as_array().unwrap().iter();
@@ -130,7 +130,7 @@ fn of_layers_that_were_read_before_a_registry_is_asked_no_byte() {
     );
 }
 
-/// The predicates of an image that passes and of one that does not.
+/// The predicates of an image that passes and of one that fails.
 fn predicates() -> [String; 2] {
     ["pip-torch", "headers-only"].map(|name| {
         let image = format!("oci:{}/testdata/images/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -178,7 +178,7 @@ fn cosign_signs_the_predicate_of_an_image_and_verifies_it() {
     assert!(made, "{said}");
     let kind = ["--allow-http-registry", "--type", "urn:cupti-audit:attestation:v1"];
     let offline = ["--use-signing-config=false", "--tlog-upload=false"];
-    // The second form is that of gates which read no bundles: docs/attest.md.
+    // The second form is for admission controllers that read no bundles: docs/attest.md.
     for form in ["--new-bundle-format=true", "--new-bundle-format=false"] {
         let what = ["--key", "cosign.key", "--predicate", "predicate.json", form, &attested];
         let (signed, said) = ask(&[&["attest", "-y"], &offline, &kind, &what]);
@@ -276,7 +276,7 @@ fn log_in(home: &Path, image: &str, password: &str) {
     fs::write(home.join("config.json"), config.to_string()).unwrap();
 }
 
-/// How often the engine has saved the image of this test, also for `docker save`.
+/// How often the engine has saved the test image, including by `docker save`.
 fn engine_saves(engine: &Dockerd) -> usize {
     let until = String::from_utf8(run("date", &["+%s.%N"])).unwrap();
     let times = ["events", "--since", "0", "--until", until.trim()];
@@ -284,7 +284,7 @@ fn engine_saves(engine: &Dockerd) -> usize {
     events.lines().count()
 }
 
-/// The report for a user who may ask the engine, and may not read its folder.
+/// The report for a user with access to the engine's socket but not to its directory.
 fn audit_as_nobody(engine: &Dockerd) -> String {
     let dir = engine.dir();
     let (copy, cache) = (dir.join("program"), dir.join("nobody"));
@@ -364,7 +364,7 @@ fn an_engine_and_the_archives_of_real_tools_hold_the_same_image() {
     assert_eq!(verdict(&piped.stdout), expected, "standard input");
 }
 
-/// A containerd of the test's own; stopped when dropped.
+/// A private containerd; stopped when dropped.
 struct Containerd {
     daemon: std::process::Child,
     dir: TempDir,
@@ -442,7 +442,7 @@ fn what_containerd_exports_is_read_from_standard_input() {
     assert_eq!(verdict(&report.stdout), audit(IMAGE, &[]));
 }
 
-/// A SIF as Apptainer writes it (sif, `pkg/sif`): a squashfs, and the config of the image that it was built from.
+/// A SIF in Apptainer's format (sif, `pkg/sif`): a squashfs, and the config of the original image.
 fn sif(squashfs: &[u8], config: &[u8]) -> Vec<u8> {
     let object = |kind: u32, name: &str, extra: &[u8], place: usize, bytes: &[u8]| {
         let mut object = [&kind.to_le_bytes()[..], &[1], &[0; 12]].concat();
@@ -478,7 +478,7 @@ fn sif(squashfs: &[u8], config: &[u8]) -> Vec<u8> {
     [&file, config, squashfs].concat()
 }
 
-/// An image that umoci has unpacked, to be packed as Apptainer does.
+/// An image unpacked by umoci, to pack as Apptainer does.
 struct UnpackedBundle(TempDir);
 
 impl UnpackedBundle {
@@ -509,7 +509,7 @@ impl UnpackedBundle {
 
 const SIF_CONFIG: &[u8] = br#"{"Env":["LD_LIBRARY_PATH=/usr/local/nvidia/lib:/usr/local/nvidia/lib64"],"Entrypoint":["/opt/nvidia/nvidia_entrypoint.sh"]}"#;
 
-/// What a report says, without what an image in one piece cannot have.
+/// The report without the fields that a single-layer image cannot have.
 fn without_layers(image: &str) -> Value {
     let mut said = audit(image, &[]);
     said["diff_ids"] = Value::Null;
@@ -534,7 +534,7 @@ fn an_image_of_apptainer_is_judged_as_what_it_was_built_from() {
             assert_eq!(without_layers(&written), expected, "{written} {options:?}");
         }
     }
-    // `%environment` of a definition sets what the config does not.
+    // `%environment` of a definition file sets variables that the config does not have.
     let scripts = Path::new(&bundle.at("bundle/rootfs")).join(".singularity.d/env");
     fs::create_dir_all(&scripts).unwrap();
     fs::copy(bundle.at("bundle/rootfs/bin/bash"), bundle.at("bundle/rootfs/bin/sh")).unwrap();
@@ -593,7 +593,7 @@ fn an_unpacked_image_is_judged_as_the_image() {
     run("umoci", &["unpack", "--image", &format!("{layout}:latest"), &bundle]);
     let folder = audit(&format!("rootfs:{bundle}/rootfs"), &[]);
     let image = audit(IMAGE, &[]);
-    // The same in a tar, as `docker export` writes it, with its scheme and without.
+    // The same root as a tar, as `docker export` writes it, with and without its scheme.
     let tar = dir.path().join("root.tar.gz").display().to_string();
     run("tar", &["-C", &format!("{bundle}/rootfs"), "-czf", &tar, "."]);
     let mut piped = Command::new("cat").arg(&tar).stdout(Stdio::piped()).spawn().unwrap();
