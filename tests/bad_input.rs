@@ -248,7 +248,10 @@ fn x_10_a_foreign_layer_leaves_the_verdict_open_whatever_the_others_say() {
         );
         assert_eq!(code, Some(2), "{report}");
         let page = measure(env!("CARGO_BIN_EXE_cupti-audit"), &[&image]);
-        let verdict = page.stdout.lines().find(|line| line.starts_with("? cannot tell whether CUPTI loads"));
+        let verdict = page
+            .stdout
+            .lines()
+            .find(|line| line.starts_with("? cannot tell whether CUPTI loads"));
         assert!(verdict.is_some() && page.code == Some(2), "{}", page.stdout);
         assert!(!page.stdout.contains("is not in the image"), "{}", page.stdout);
     }

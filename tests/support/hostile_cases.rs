@@ -299,7 +299,10 @@ fn y_01_a_layer_that_no_engine_unpacks_leaves_the_verdict_open() {
         ("hard link", Layer::new().hardlink("a", "nowhere")),
         ("the whiteout has no valid name", Layer::new().file("usr/.wh.", "")),
         ("the whiteout has no valid name", Layer::new().file("usr/.wh...", "")),
-        ("stands at the root", Layer::new().symlink("/.", "tmp")),
+        (
+            "an entry for the root is not a directory",
+            Layer::new().symlink("/.", "tmp"),
+        ),
         ("longer than 255 bytes", Layer::new().file("a".repeat(256), "")),
         (
             "longer than 4096 bytes",
@@ -307,9 +310,9 @@ fn y_01_a_layer_that_no_engine_unpacks_leaves_the_verdict_open() {
         ),
         ("the target of the link", Layer::new().symlink("a", "")),
         ("the target of the link", Layer::new().symlink("a", "a/".repeat(2_048))),
-        ("no engine knows its type, 0x37", typed(b'7')),
-        ("no engine knows its type, 0x56", typed(b'V')),
-        ("no engine knows its type, 0x20", typed(b' ')),
+        ("no engine knows its type 0x37", typed(b'7')),
+        ("no engine knows its type 0x56", typed(b'V')),
+        ("no engine knows its type 0x20", typed(b' ')),
     ];
     for (why, layer) in refused {
         let (line, code, said) = verdict_above(layer);
