@@ -94,8 +94,7 @@ impl FleetSummary {
             summary.count_states(result);
             summary.count_findings(result, &bases);
             summary.count_repositories(result, &mut counted);
-            let new = result.dead_weight.iter().filter(|(file, _)| files.insert(*file));
-            summary.dead_bytes += new.map(|(_, bytes)| bytes).sum::<u64>();
+            summary.dead_bytes += unseen_dead_bytes(result, &mut files);
         }
         summary.results = results;
         summary
@@ -133,15 +132,19 @@ impl FleetSummary {
 
     fn count_repositories(&mut self, result: &ImageResult, counted: &mut BTreeMap<String, BTreeSet<u64>>) {
         for repository in result.repositories() {
-            let seen = counted.entry(repository.clone()).or_default();
-            let new = result.dead_weight.iter().filter(|(file, _)| seen.insert(*file));
-            let bytes: u64 = new.map(|(_, bytes)| bytes).sum();
+            let bytes = unseen_dead_bytes(result, counted.entry(repository.clone()).or_default());
             let all = self.repositories.entry(repository).or_default();
             all.images += 1;
             all.failing += usize::from(result.exit_code == 1);
             all.dead_bytes += bytes;
         }
     }
+}
+
+/// The bytes that no phase needs in files that were not seen before; they are seen now.
+fn unseen_dead_bytes(result: &ImageResult, seen: &mut BTreeSet<u64>) -> u64 {
+    let new = result.dead_weight.iter().filter(|(file, _)| seen.insert(*file));
+    new.map(|(_, bytes)| bytes).sum()
 }
 
 fn count_outcomes(results: &[ImageResult], failed: usize, expected: usize) -> OutcomeCounts {

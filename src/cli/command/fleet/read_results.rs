@@ -10,6 +10,7 @@ use image_store::{DocumentStore, open_document_store};
 const AT_A_TIME: usize = 16;
 
 /// The stored results of a fleet.
+#[derive(Clone)]
 pub(super) struct KeptResults {
     pub(super) results: Vec<ImageResult>,
     pub(super) failures: Vec<FleetFailure>,

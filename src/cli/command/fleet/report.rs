@@ -50,16 +50,16 @@ pub struct FleetReportArgs {
 impl FleetReportArgs {
     /// Reports on the results of a fleet.
     pub(super) fn run(self) -> Result<RunExit, CommandError> {
-        let (kept, expected) = listed_results(&self.out, &self.worklist)?;
-        let summary = FleetSummary::of(kept.results, kept.failures, expected);
-        let change = match &self.since {
-            None => None,
-            Some(file) => {
-                let place = self.since_results.as_ref().unwrap_or(&self.out);
-                let (earlier, _) = listed_results(place, file)?;
-                Some(FleetChange::between(&earlier.results, &summary.results))
-            }
+        let kept = read_results(&self.out)?;
+        // Both runs mostly share their results, which may be many and far away.
+        let earlier = match (&self.since, &self.since_results) {
+            (None, _) => None,
+            (Some(file), None) => Some(name_results(kept.clone(), file)?.0),
+            (Some(file), Some(place)) => Some(name_results(read_results(place)?, file)?.0),
         };
+        let (kept, expected) = name_results(kept, &self.worklist)?;
+        let summary = FleetSummary::of(kept.results, kept.failures, expected);
+        let change = earlier.map(|earlier| FleetChange::between(&earlier.results, &summary.results));
         let text = match self.format {
             ReportFormat::Json => json_lines(&summary),
             ReportFormat::Csv => csv_table(&summary),
@@ -71,8 +71,7 @@ impl FleetReportArgs {
 }
 
 /// The results of the images in a worklist, with the worklist's names, and the number of its images.
-fn listed_results(place: &str, file: &str) -> Result<(KeptResults, usize), CommandError> {
-    let mut kept = read_results(place)?;
+fn name_results(mut kept: KeptResults, file: &str) -> Result<(KeptResults, usize), CommandError> {
     let mut listed: BTreeMap<(String, String), WorkEntry> = BTreeMap::new();
     read_work_entries(file, |_, entry| {
         listed.insert((entry.digest.clone(), entry.platform.clone()), entry);
