@@ -1,6 +1,7 @@
 //! Finds the package of a file in the databases of dpkg, pip and conda, or the tool whose directory contains it.
 
 use crate::byte_search::contains_bytes;
+use crate::facts::software::conda_records::{conda_environment_of, conda_records};
 use crate::knowledge::{BundleFolder, Knowledge, KnowledgeTables, LibraryProfile};
 use image_linkage::layer::listed_files;
 use image_linkage::path::RootPath;
@@ -224,35 +225,24 @@ fn distribution_stems(library: &LibraryProfile, inside: &[u8]) -> Vec<String> {
     owner.map(|owner| owner.begins.clone()).unwrap_or_default()
 }
 
-/// The conda package whose metadata lists the file, in the environment that contains the file.
+/// The conda package whose record lists the file, in the environment that contains the file.
 fn conda(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
+    // The package of the library, and those whose names continue its name.
     let begin = format!("{}-", library.conda.as_ref()?.name);
-    let mut prefix = path.parent();
-    while prefix != RootPath::default() {
-        if let Ok(found) = rootfs.lookup(&[prefix.absolute(), b"/conda-meta".to_vec()].concat()) {
-            let package = |name: &[u8]| text(name.strip_suffix(b".json").unwrap_or(name));
-            let names: Vec<String> = rootfs.children(found.node).map(|(name, _)| package(name)).collect();
-            let listed = |name: &&String| {
-                let list =
-                    rootfs.content(&[&prefix.absolute(), format!("/conda-meta/{name}.json").as_bytes()].concat());
-                // The package's list decides. Without a list, the package counts as the owner.
-                let inside = path.as_bytes().get(prefix.as_bytes().len() + 1..).unwrap_or_default();
-                list.is_none_or(|list| contains_bytes(list, &[b"\"", inside, b"\""].concat()))
-            };
-            let name = names.iter().filter(|name| name.starts_with(&begin)).find(listed)?;
-            // In `cuda-cupti-12.4.127-h59595ed_0` only the last two hyphens are separators; the name itself contains
-            // one.
-            let mut parts = name.rsplitn(3, '-');
-            let (_, version) = (parts.next()?, parts.next()?);
-            return Some(FileOwner {
-                kind: OwnerKind::Conda,
-                name: parts.next()?.to_owned(),
-                version: Some(version.to_owned()),
-            });
-        }
-        prefix = prefix.parent();
-    }
-    None
+    let environment = conda_environment_of(rootfs, path)?;
+    let inside = path.as_bytes().get(environment.as_bytes().len() + 1..)?;
+    let quoted = [b"\"", inside, b"\""].concat();
+    let mut records = conda_records(rootfs, &environment).into_iter();
+    let owner = records.find(|record| {
+        // The list of the package decides. Without a list, the package counts as the owner.
+        let list = rootfs.content(&record.path.absolute());
+        format!("{}-", record.name).starts_with(&begin) && list.is_none_or(|list| contains_bytes(list, &quoted))
+    })?;
+    Some(FileOwner {
+        kind: OwnerKind::Conda,
+        name: owner.name,
+        version: Some(owner.version),
+    })
 }
 
 fn field<'t>(text: &'t str, key: &str) -> Option<&'t str> {

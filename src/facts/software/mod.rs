@@ -2,6 +2,7 @@
 
 pub mod command_start;
 pub mod companions;
+pub(crate) mod conda_records;
 pub mod consumer_outcome;
 pub mod consumers;
 pub mod copies;

@@ -5,10 +5,10 @@ use serde::Serialize;
 use super::programs::find_on_path;
 use super::wanted_cupti::neediest_consumer;
 use crate::facts::ImageFacts;
+use crate::facts::software::conda_records::{conda_environment_of, conda_records, is_conda_environment};
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::make::quote;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
 
 /// A conda environment, and the program that installs into it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,10 +36,12 @@ pub(super) fn find_conda_environment(facts: &ImageFacts) -> Option<CondaEnvironm
     let rootfs = &facts.contexts.as_is.rootfs;
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     let homes = HOMES.iter().map(|home| RootPath::from(*home));
-    let home = homes.filter(|home| has_packages(rootfs, home)).find_map(|home| {
-        let mut programs = PROGRAMS.iter().map(|name| home.join(b"bin").join(name.as_bytes()));
-        Some((programs.find(is_there)?, home))
-    });
+    let home = homes
+        .filter(|home| is_conda_environment(rootfs, home))
+        .find_map(|home| {
+            let mut programs = PROGRAMS.iter().map(|name| home.join(b"bin").join(name.as_bytes()));
+            Some((programs.find(is_there)?, home))
+        });
     let asks = environment_that_asks(facts);
     // micromamba is a single file outside its environments.
     let outside = || PROGRAMS.iter().find_map(|name| find_on_path(facts, name));
@@ -55,26 +57,13 @@ pub(super) fn conda_cuda(facts: &ImageFacts) -> Option<(CudaVersion, String)> {
     let package = &facts.tables.packages.toolkit.runtime.conda;
     let prefix = environment_that_asks(facts)?;
     let rootfs = &facts.contexts.as_is.rootfs;
-    let records = rootfs.lookup(&prefix.join(b"conda-meta").absolute()).ok()?;
-    rootfs.children(records.node).find_map(|(name, _)| {
-        // In `cuda-version-12.6-h7480c83_3.json` the last two hyphens are separators; the name contains a hyphen
-        // itself.
-        let mut parts = std::str::from_utf8(name).ok()?.rsplitn(3, '-').skip(1);
-        let version = parts.next()?;
-        let cuda = parse_cuda_version(version).filter(|_| parts.next() == Some(package))?;
-        Some((cuda, format!("{package} of {prefix} is {version}")))
+    conda_records(rootfs, &prefix).into_iter().find_map(|record| {
+        let cuda = parse_cuda_version(&record.version).filter(|_| record.name == *package)?;
+        Some((cuda, format!("{package} of {prefix} is {}", record.version)))
     })
 }
 
 fn environment_that_asks(facts: &ImageFacts) -> Option<RootPath> {
     let object = &neediest_consumer(facts)?.object;
-    let rootfs = &facts.contexts.as_is.rootfs;
-    let folders = std::iter::successors(Some(object.parent()), |folder| Some(folder.parent()));
-    let mut folders = folders.take_while(|folder| *folder != RootPath::default());
-    folders.find(|folder| has_packages(rootfs, folder))
-}
-
-/// Whether a folder is an environment: conda records its packages there.
-fn has_packages(rootfs: &Rootfs, folder: &RootPath) -> bool {
-    rootfs.lookup(&folder.join(b"conda-meta").absolute()).is_ok()
+    conda_environment_of(&facts.contexts.as_is.rootfs, object)
 }

@@ -6,6 +6,7 @@ use super::image_system::{self, ImageSystem, PipTarget, SystemInstaller};
 use super::install_context::InstallContext;
 use super::install_method::{CondaInstall, InstallMethod, PackageInstall, PipInstall, RepositorySetup};
 use super::target_release::choose_wheel;
+use crate::facts::software::conda_records::conda_records;
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
 use crate::knowledge::fill_version;
 use image_linkage::path::RootPath;
@@ -217,13 +218,11 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
         .any(|need| need.stem != question.request.target.library.stem);
     // The -dev package contains the libraries beside libcupti.
     let names = ["", "-dev"].iter().take(if more { 2 } else { 1 });
-    let records = environment.prefix.join(b"conda-meta").absolute();
     let rootfs = &question.request.target.contexts.as_is.rootfs;
-    let found = rootfs.lookup(&records).ok();
-    let mut records = found.iter().flat_map(|found| rootfs.children(found.node));
-    let begin = format!("{name}-{major}.{minor}.");
+    let begin = format!("{major}.{minor}.");
+    let mut records = conda_records(rootfs, &environment.prefix).into_iter();
     Ok(InstallMethod::Conda(CondaInstall {
-        is_listed: records.any(|(name, _)| name.starts_with(begin.as_bytes())),
+        is_listed: records.any(|record| record.name == *name && record.version.starts_with(&begin)),
         environment,
         packages: names.map(|part| format!("{name}{part}={major}.{minor}.*")).collect(),
         soname: release.soname.clone(),
