@@ -91,6 +91,13 @@ pub struct CondaPackage {
     pub from_major: u32,
 }
 
+impl CondaPackage {
+    /// Whether it exists for a major version of CUDA.
+    pub fn is_of(&self, major: u32) -> bool {
+        self.from_major <= major
+    }
+}
+
 /// Where to install a library; the first usable entry wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -331,6 +338,11 @@ impl LibraryProfile {
     /// The version that its header defines.
     pub fn version_by_header(&self, text: &[u8]) -> Option<String> {
         self.header_version.as_ref()?.read(std::str::from_utf8(text).ok()?)
+    }
+
+    /// The wheel of the library for a major version of CUDA.
+    pub fn wheel_of(&self, major: u32) -> Option<&WheelPackage> {
+        self.wheels.install.iter().find(|wheel| wheel.major == major)
     }
 
     /// The name to request from the loader: the soname for the library, the bare name for its companions.

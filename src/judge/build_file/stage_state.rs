@@ -288,12 +288,7 @@ impl<'a> StageWalk<'a> {
         let library = self.knowledge.library;
         match manager {
             PackageManager::System => Some(fill_version(library.package.as_ref()?, cuda?)),
-            PackageManager::Pip => {
-                let mut wheels = library.wheels.install.iter();
-                wheels
-                    .find(|wheel| Some(wheel.major) == cuda.map(|cuda| cuda.0))
-                    .map(|wheel| wheel.name.clone())
-            }
+            PackageManager::Pip => library.wheel_of(cuda?.0).map(|wheel| wheel.name.clone()),
             PackageManager::Conda => library.conda.as_ref().map(|conda| conda.name.clone()),
         }
     }

@@ -245,14 +245,11 @@ fn sources(knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<InstallSource>
     let number = library.number_of(soname.as_bytes()).unwrap_or(soname);
     let (major, minor) = (major.to_string(), minor.to_string());
     let of_release = [("{major}", &*major), ("{minor}", &*minor), ("{soname}", number)];
-    let mut wheels = library.wheels.install.iter();
-    let wheel = wheels
-        .find(|wheel| wheel.major == chosen.release.cuda.0)
-        .and_then(|wheel| {
-            let release = &chosen.release;
-            let version = tables.wheels.version_of(&wheel.name, release, ARCH, &tables.releases);
-            Some((wheel, version?))
-        });
+    let release = &chosen.release;
+    let wheel = library.wheel_of(release.cuda.0).and_then(|wheel| {
+        let version = tables.wheels.version_of(&wheel.name, release, ARCH, &tables.releases);
+        Some((wheel, version?))
+    });
     let of_wheel = wheel.iter().flat_map(|(wheel, version)| {
         [
             ("{wheel}", &*wheel.name),
@@ -260,10 +257,7 @@ fn sources(knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<InstallSource>
             ("{version}", &**version),
         ]
     });
-    let conda = library
-        .conda
-        .iter()
-        .filter(|conda| conda.from_major <= chosen.release.cuda.0);
+    let conda = library.conda.iter().filter(|conda| conda.is_of(release.cuda.0));
     let of_conda = conda.map(|conda| ("{conda}", &*conda.name));
     let gaps: Vec<(&str, &str)> = of_release.into_iter().chain(of_wheel).chain(of_conda).collect();
     let packages = || tables.packages.own.iter().filter(|own| own.cuda == cuda);

@@ -13,7 +13,7 @@ use super::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder, choose_
 use super::library_reason::{LibraryReason, LibraryReasons};
 use super::required_libraries::{self, RequiredLibrary};
 use super::target::{elf_at, file_facts_at, require_glibc_linker};
-use crate::facts::{CuptiCopy, ImageFacts, opened_object, unresolved_objects};
+use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts, opened_object, unresolved_objects};
 use crate::knowledge::Phase;
 use crate::knowledge::api::CuptiApi;
 use crate::make::quote;
@@ -144,6 +144,17 @@ fn place(source: &ImageFacts, copy: &CuptiCopy, need: &RequiredLibrary) -> Resul
     })
 }
 
+impl CreatedLink {
+    /// The link beside a library by the name without a number, which a program opens.
+    pub(super) fn with_plain_name(opener: &CuptiConsumer, folder: &RootPath, soname: ByteString) -> Self {
+        Self {
+            at: folder.join(&opener.wants),
+            to: soname,
+            because: format!("{} opens this name", opener.name),
+        }
+    }
+}
+
 impl CopiedFile {
     /// A file with unknown content, which keeps its name in `folder`.
     pub(crate) fn unread(from: RootPath, folder: &RootPath, because: LibraryReasons) -> Self {
@@ -251,11 +262,7 @@ fn links(files: &[CopiedFile], soname: &ByteString, target: &ImageFacts, search:
     let stem = target.library.stem.as_bytes();
     let mut bare = target.consumers.iter().filter(|it| *it.wants == *stem);
     if let Some(consumer) = bare.next().filter(|_| **soname != *stem) {
-        links.push(CreatedLink {
-            at: folder.join(stem),
-            to: soname.clone(),
-            because: format!("{} opens this name", consumer.name),
-        });
+        links.push(CreatedLink::with_plain_name(consumer, folder, soname.clone()));
     }
     links
 }

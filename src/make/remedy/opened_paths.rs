@@ -26,13 +26,10 @@ pub(crate) fn links_at_opened_paths(target: &ImageFacts, soname: &[u8], library:
 /// The link beside `library` by the unversioned name, if a program fails to open that name.
 pub(super) fn plain_link(target: &ImageFacts, library: &RootPath) -> Option<CreatedLink> {
     let stem = target.library.stem.as_bytes();
-    let misses = target.consumers.iter().filter(|consumer| consumer.misses_library());
-    let consumer = misses.into_iter().find(|consumer| *consumer.wants == *stem)?;
-    Some(CreatedLink {
-        at: library.parent().join(stem),
-        to: library.name().into(),
-        because: format!("{} opens this name", consumer.name),
-    })
+    let mut misses = target.consumers.iter().filter(|consumer| consumer.misses_library());
+    let consumer = misses.find(|consumer| *consumer.wants == *stem)?;
+    let soname = library.name().into();
+    Some(CreatedLink::with_plain_name(consumer, &library.parent(), soname))
 }
 
 /// The links that alone make an image serve a phase: the image has the library, and only programs that open paths miss

@@ -209,7 +209,7 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let release = question.release()?;
     let (major, minor) = release.cuda;
     let name = &package.name;
-    if major < package.from_major {
+    if !package.is_of(major) {
         return Err(format!("conda-forge has no {name} for CUDA {major}.{minor}").into());
     }
     let needs = question.needs(release.cuda);

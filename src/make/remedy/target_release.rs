@@ -3,7 +3,7 @@
 use super::MethodObstacle;
 use super::conda_environment::conda_cuda;
 use super::target::elf_at;
-use super::wanted_cupti::{WantedCupti, base_name, find_wanted_cupti, neediest_consumer};
+use super::wanted_cupti::{WantedCupti, find_wanted_cupti, neediest_consumer, requested_soname};
 use crate::facts::ImageFacts;
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
 use crate::knowledge::{LibraryRelease, ReleaseFile, WheelPackage};
@@ -86,7 +86,7 @@ pub(super) fn choose_wheel<'t>(
 ) -> Result<(&'t WheelPackage, String), MethodObstacle> {
     let (library, tables, platform) = (target.library, target.tables, release_platform(linker));
     let (major, minor) = release.cuda;
-    let wheel = library.wheels.install.iter().find(|wheel| wheel.major == major);
+    let wheel = library.wheel_of(major);
     let wheel = wheel.ok_or_else(|| format!("no wheel of {} exists for CUDA {major}", library.name))?;
     let version = tables
         .wheels
@@ -289,7 +289,7 @@ fn releases_of_soname<'t>(
 fn lacking_function(target: &ImageFacts, wanted: &WantedCupti, release: &LibraryRelease) -> Option<String> {
     let version = release.exact.as_deref()?;
     let asking = target.consumers.iter().filter(|consumer| {
-        let soname = base_name(&consumer.wants);
+        let soname = requested_soname(target, consumer);
         Some(&soname) == wanted.soname.as_ref() && consumer.unreachable().is_none()
     });
     asking.filter(|_| target.library.has_apis).find_map(|consumer| {

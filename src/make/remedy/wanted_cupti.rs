@@ -47,12 +47,7 @@ pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
             .filter(|name| has_number(target, name))
             .cloned()
     };
-    // A program may open the file of one release.
-    let soname_of_name = |name: ByteString| {
-        let soname = target.library.soname_by_name(&target.tables.releases, &name);
-        soname.map_or(name, |soname| soname.into_bytes().into())
-    };
-    let soname = asked.map(|consumer| soname_of_name(base_name(&consumer.wants)));
+    let soname = asked.map(|consumer| requested_soname(target, consumer));
     let soname = soname.or_else(|| cuda.map(soname_of)).or_else(plain);
     WantedCupti {
         by: asked.map(|consumer| consumer.name.clone()),
@@ -60,6 +55,13 @@ pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
         cuda: cuda.filter(|cuda| soname.as_ref() == Some(&soname_of(*cuda))),
         soname,
     }
+}
+
+/// The soname that a program requests, which may open the file of one release.
+pub(super) fn requested_soname(target: &ImageFacts, consumer: &CuptiConsumer) -> ByteString {
+    let name = base_name(&consumer.wants);
+    let soname = target.library.soname_by_name(&target.tables.releases, &name);
+    soname.map_or(name, |soname| soname.into_bytes().into())
 }
 
 /// The program that requests a versioned soname: first one that lacks functions, then the one that loses most.
@@ -75,7 +77,7 @@ fn has_number(target: &ImageFacts, name: &[u8]) -> bool {
 }
 
 /// The file name of a request, which may be a path.
-pub(super) fn base_name(wants: &[u8]) -> ByteString {
+fn base_name(wants: &[u8]) -> ByteString {
     RootPath::new(wants).name().into()
 }
 

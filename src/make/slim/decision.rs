@@ -111,10 +111,11 @@ pub(crate) fn decide_changes(
     let mut decision = SlimDecision::default();
     // An image that meets the phase's demands needs nothing from any source. Links only suffice for a loadable library:
     // files beside a library off the search path may also be requested by name.
-    if plan.lacks_cupti(facts) && facts.status.as_is == CuptiStatus::Loadable {
+    let lacks_cupti = plan.lacks_cupti(facts);
+    if lacks_cupti && facts.status.as_is == CuptiStatus::Loadable {
         decision.path_links = links_that_suffice(facts, plan);
     }
-    if plan.lacks_cupti(facts) && decision.path_links.is_empty() {
+    if lacks_cupti && decision.path_links.is_empty() {
         decision.own = plan_in_place(facts, phase);
         decision.copy_plan = match supplier {
             // A second copy of the same files would be dead weight.

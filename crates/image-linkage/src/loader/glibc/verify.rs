@@ -64,6 +64,13 @@ fn ident(elf: &ElfFacts, arch: &Arch) -> Option<&'static str> {
     Some(words)
 }
 
+/// The faults that the loader finds while it reads the program headers.
+const HEADER_FAULTS: [LoadFault; 3] = [
+    LoadFault::EmptyDynamic,
+    LoadFault::AlignmentOffPage,
+    LoadFault::OffsetOffPage,
+];
+
 /// The refusal of an object with the right machine: first `open_verify`, then `_dl_map_object_from_fd`. The former's
 /// message names the path, the latter's the request.
 fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<LoadRefusal> {
@@ -85,9 +92,7 @@ fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<L
         },
         () if is_library && elf.loads > 0 && elf.kind == ET_EXEC => mapping("cannot dynamically load executable"),
         () if is_library && elf.loads == 0 => mapping("object file has no loadable segments"),
-        () if let Some(words) = fault(LoadFault::EmptyDynamic) => Some(words),
-        () if let Some(words) = fault(LoadFault::AlignmentOffPage) => Some(words),
-        () if let Some(words) = fault(LoadFault::OffsetOffPage) => Some(words),
+        () if let Some(words) = HEADER_FAULTS.into_iter().find_map(fault) => Some(words),
         () if let Some(cut) = truncation(elf, role) => Some(cut),
         () if elf.loads == 0 => mapping("object file has no loadable segments"),
         () if !elf.dynamic => mapping("object file has no dynamic section"),
