@@ -1,5 +1,6 @@
 //! Finds the Python distributions of an image by pip's metadata (Core metadata specifications).
 
+use crate::requirements::applies_somewhere;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
 
@@ -16,18 +17,23 @@ pub struct PythonDistribution {
     pub metadata: RootPath,
     /// The layer of its metadata.
     pub layer: usize,
-    /// Its exact requirements, `name==version`, as names and versions.
+    /// Its exact requirements for this machine, `name==version`, as names and versions. Those of extras are included.
     pub pins: Vec<(String, String)>,
 }
 
-/// The distribution of a `METADATA` file.
-pub fn read_distribution(path: &RootPath, facts: &FileFacts, layer: usize) -> Option<PythonDistribution> {
+/// The distribution of a `METADATA` file. `machine` is as in `uname -m`.
+pub fn read_distribution(
+    path: &RootPath,
+    facts: &FileFacts,
+    layer: usize,
+    machine: &str,
+) -> Option<PythonDistribution> {
     let folder = path.parent();
     // An upgrade by pip leaves `~orch-2.8.0.dist-info` when it cannot delete the folder; pip and importlib ignore it.
     let is_info = folder.name().ends_with(b".dist-info") && !folder.name().starts_with(b"~");
     let is_metadata = path.name() == b"METADATA" && is_info;
     let text = facts.kept.as_ref().filter(|_| is_metadata)?;
-    read(&String::from_utf8_lossy(text), path, layer)
+    read(&String::from_utf8_lossy(text), path, layer, machine)
 }
 
 /// The normalized name and the version of a distribution from its metadata's file name, as importlib.metadata reads it:
@@ -48,20 +54,20 @@ pub(crate) fn named_distribution(name: &[u8]) -> Option<(String, Option<String>)
     })
 }
 
-fn read(text: &str, path: &RootPath, layer: usize) -> Option<PythonDistribution> {
+fn read(text: &str, path: &RootPath, layer: usize, machine: &str) -> Option<PythonDistribution> {
     // The description starts after the first empty line, and may contain lines that look like fields.
     let head = text.split("\n\n").next().unwrap_or_default();
     let value = |key: &str| head.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+    let values = |key: &'static str| head.lines().filter_map(move |line| line.strip_prefix(key));
+    let extras: Vec<&str> = values("Provides-Extra:").map(str::trim).collect();
+    let pinned = |line: &str| pin(line).filter(|_| applies_somewhere(line.trim(), machine, &extras));
     Some(PythonDistribution {
         name: normal_name(value("Name:")?),
         version: value("Version:")?.to_owned(),
         site: path.parent().parent(),
         metadata: path.clone(),
         layer,
-        pins: head
-            .lines()
-            .filter_map(|line| pin(line.strip_prefix("Requires-Dist:")?))
-            .collect(),
+        pins: values("Requires-Dist:").filter_map(pinned).collect(),
     })
 }
 
@@ -71,9 +77,8 @@ pub fn normal_name(name: &str) -> String {
     words.collect::<Vec<_>>().join("-").to_lowercase()
 }
 
-/// Parses a requirement of one exact version: `name (==1.2) ; marker` or `name==1.2; marker`.
+/// Parses a requirement of one exact version: `name (==1.2) ; marker` or `name==1.2; marker`. Ignores the marker.
 fn pin(requirement: &str) -> Option<(String, String)> {
-    // The marker is ignored: wheels require NVIDIA's packages only on Linux, and images are Linux.
     let (what, _) = requirement.split_once(';').unwrap_or((requirement, ""));
     let (name, version) = what.split_once("==")?;
     let name = name.trim_end_matches(['(', ' ']);
@@ -128,12 +133,37 @@ mod tests {
     fn only_the_head_of_the_metadata_counts() {
         let path = RootPath::from("opt/site-packages/torch-2.dist-info/METADATA");
         let text = "Name: torch\nVersion: 2.5.1\n\nName: other\nVersion: 9\n";
-        let found = read(text, &path, 3).unwrap();
+        let found = read(text, &path, 3, "x86_64").unwrap();
         assert_eq!(
             (found.name.as_str(), found.version.as_str(), found.layer),
             ("torch", "2.5.1", 3)
         );
         assert_eq!(found.site.to_string(), "/opt/site-packages");
-        assert_eq!(read("Version: 1\n", &path, 0), None);
+        assert_eq!(read("Version: 1\n", &path, 0, "x86_64"), None);
+    }
+
+    #[test]
+    fn pins_are_those_of_the_machine_and_of_all_extras() {
+        let path = RootPath::from("opt/site-packages/torch-2.dist-info/METADATA");
+        let text = "Name: torch\nVersion: 2.8.0\nProvides-Extra: all\n\
+            Requires-Dist: nvidia-cuda-cupti-cu12==12.8.90; platform_system == \"Linux\" and platform_machine == \"x86_64\"\n\
+            Requires-Dist: triton==3.4.0; platform_system == \"Linux\" and python_version < \"3.10\"\n\
+            Requires-Dist: tensorflow-intel==2.17.1; platform_system == \"Windows\"\n\
+            Requires-Dist: nvidia-nccl-cu12==2.21.5; extra == \"all\"\n\
+            Requires-Dist: numpy>=1.21\n";
+        let pins = |machine: &str| {
+            let found = read(text, &path, 0, machine).unwrap();
+            let names = found
+                .pins
+                .into_iter()
+                .map(|(name, version)| format!("{name} {version}"));
+            names.collect::<Vec<_>>()
+        };
+        let everywhere = ["triton 3.4.0", "nvidia-nccl-cu12 2.21.5"];
+        assert_eq!(pins("aarch64"), everywhere);
+        assert_eq!(
+            pins("x86_64"),
+            [&["nvidia-cuda-cupti-cu12 12.8.90"], &everywhere[..]].concat()
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! The requirements of an installed distribution, for one Python of the image: `Requires-Dist` in `METADATA` (PEP 508).
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -14,6 +15,9 @@ const LINE: usize = 1024;
 const MARKER: usize = 24;
 /// The maximum number of requirements per distribution; JAX has 30.
 const REQUIREMENTS: usize = 1024;
+
+/// The minor versions of Python 3 that an image may have.
+const PYTHON_MINORS: RangeInclusive<u32> = 6..=20;
 
 /// The values for markers: a Python of the image on its machine.
 #[derive(Debug, Clone)]
@@ -104,8 +108,27 @@ pub fn read_requirements(metadata: &[u8], python: &MarkerValues, extras: &[Strin
     lines.take(REQUIREMENTS).filter_map(read).collect()
 }
 
+/// Whether a requirement applies to some Python 3 on this machine, with one of `extras` or without.
+pub(crate) fn applies_somewhere(line: &str, machine: &str, extras: &[&str]) -> bool {
+    let extras: Vec<ExtraName> = extras
+        .iter()
+        .filter_map(|extra| ExtraName::from_str(extra).ok())
+        .collect();
+    let pythons = PYTHON_MINORS.filter_map(|minor| MarkerValues::of_python(&format!("3.{minor}"), machine));
+    let requirement = parse(line);
+    requirement.is_some_and(|one| {
+        pythons
+            .flat_map(|python| python.updates)
+            .any(|python| one.evaluate_markers(&python, &extras))
+    })
+}
+
+fn parse(line: &str) -> Option<Requirement<UnreadUrl>> {
+    Requirement::from_str(Some(line).filter(|line| is_readable(line))?).ok()
+}
+
 fn read_requirement(line: &str, python: &MarkerValues, extras: &[ExtraName]) -> Option<DistributionRequirement> {
-    let requirement = Requirement::<UnreadUrl>::from_str(Some(line).filter(|line| is_readable(line))?).ok()?;
+    let requirement = parse(line)?;
     let mut updates = python.updates.iter();
     if !updates.all(|update| requirement.evaluate_markers(update, extras)) {
         return None;

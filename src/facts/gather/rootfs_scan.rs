@@ -56,7 +56,8 @@ pub(super) fn scan_image(
     conditions: &GatherOptions,
 ) -> ScannedImage {
     let mut contexts = process_context::build_contexts(image, rootfs, knowledge.tables, conditions);
-    let mut scan = walk(rootfs, knowledge, profiles);
+    let machine = process_context::kernel_machine(image);
+    let mut scan = walk(rootfs, knowledge, profiles, machine);
     scan.found.aliases = cupti_files::find_library_aliases(knowledge.library, &scan.found, &scan.inventory.links);
     let holders = cupti_files::alias_holders(&scan.found.aliases, &scan.found, &scan.inventory.objects);
     scan.found.askers.extend(holders);
@@ -67,7 +68,7 @@ pub(super) fn scan_image(
             rootfs,
             python: &python,
             distributions: &scan.around.distributions,
-            machine: process_context::kernel_machine(image),
+            machine,
         },
         knowledge,
         profiles,
@@ -90,14 +91,14 @@ pub(super) fn scan_image(
 }
 
 /// Walks through the file system once.
-fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile]) -> RootfsScan {
+fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile], machine: &str) -> RootfsScan {
     let mut scan = RootfsScan::default();
     // A single walk, because an image can have millions of files.
     rootfs.visit(|path, _, node| {
         cupti_files::add_cupti_node(rootfs, knowledge.library, profiles, &mut scan.found, path, node);
         scan.weight.add_node(knowledge.tables, path, node);
         scan.inventory.add_node(path, node);
-        scan.around.add_node(rootfs, knowledge, profiles, path, node);
+        scan.around.add_node(rootfs, knowledge, profiles, machine, (path, node));
         let is_folder = matches!(node.kind, NodeKind::Directory(_));
         if !is_folder && is_package_list(path) {
             scan.package_lists.push(path.clone());

@@ -44,14 +44,14 @@ pub struct ProgramBuild {
 }
 
 impl RelatedSoftware {
-    /// Adds one node of the file system.
+    /// Adds one node of the file system. `machine` is as in `uname -m`.
     pub(crate) fn add_node(
         &mut self,
         rootfs: &Rootfs,
         knowledge: &Knowledge,
         profiles: &[ConsumerProfile],
-        path: &RootPath,
-        node: &RootfsNode,
+        machine: &str,
+        (path, node): (&RootPath, &RootfsNode),
     ) {
         // Precedes the check for files, because a link can have a misleading name too.
         self.misnamed.extend(check_library_name(rootfs, knowledge, path, node));
@@ -59,7 +59,7 @@ impl RelatedSoftware {
             return;
         };
         self.builds.extend(build_of_file(profiles, path, facts));
-        let distribution = python_path::read_distribution(path, facts, node.layer);
+        let distribution = python_path::read_distribution(path, facts, node.layer, machine);
         let names = &knowledge.tables.packages.toolkit.runtime;
         self.runtimes.extend(cuda_runtime::runtime_of_file(names, path, facts));
         if let Some(distribution) = distribution {
