@@ -92,12 +92,15 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
     audit.tools = tools;
 }
 
-/// Also checks whether the CUPTI releases support these GPUs. Unknown names are skipped.
+/// Also checks whether the CUPTI releases support these GPUs and those of a running container. Unknown ones are
+/// skipped.
 pub fn ask_gpus(audit: &mut AuditedImage, knowledge: &Knowledge, names: &[String]) {
-    let known = names
-        .iter()
-        .filter_map(|name| Some((name, knowledge.tables.gpus.find(name).ok()?)));
-    let subjects: Vec<RuleSubject> = known
+    let gpus = &knowledge.tables.gpus;
+    let asked = names.iter().filter_map(|name| Some((name, gpus.find(name).ok()?)));
+    let here = audit.facts.host.iter().flat_map(|host| &host.models);
+    let here = here.filter_map(|model| Some((model, gpus.of_model(model)?)));
+    let subjects: Vec<RuleSubject> = asked
+        .chain(here)
         .flat_map(|(name, gpu)| RuleSubject::of_gpu(&audit.facts, name, gpu))
         .collect();
     let phases = knowledge.phases_named(&audit.phases);

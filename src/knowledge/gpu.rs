@@ -78,6 +78,15 @@ impl GpuTable {
         })
     }
 
+    /// Finds a GPU by its model in the driver's words, such as `NVIDIA A100-SXM4-40GB` or `NVIDIA GeForce RTX 4090`.
+    pub fn of_model(&self, model: &str) -> Option<&GpuCapability> {
+        let words: Vec<String> = model.to_lowercase().split([' ', '-']).map(str::to_owned).collect();
+        // A name has one word or two: l4, rtx4090.
+        let mut names = [2, 1].into_iter().flat_map(|count| words.windows(count));
+        let capability = names.find_map(|name| self.names.get(&name.concat()))?;
+        self.capabilities.iter().find(|known| known.capability == *capability)
+    }
+
     /// Adds the rows of another file.
     ///
     /// Errors: A name with an unknown capability.
@@ -112,6 +121,26 @@ mod tests {
                 capability(text).unwrap_err().starts_with("no GPU is known as"),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn a_gpu_is_known_by_the_drivers_words_for_its_model() {
+        let gpus = &Knowledge::built_in().tables.gpus;
+        for (model, capability) in [
+            ("NVIDIA H100 80GB HBM3", Some("9.0")),
+            ("NVIDIA A100-SXM4-40GB", Some("8.0")),
+            ("Tesla V100-SXM2-16GB", Some("7.0")),
+            ("Tesla T4", Some("7.5")),
+            ("NVIDIA GeForce RTX 3090", Some("8.6")),
+            ("NVIDIA RTX A6000", Some("8.6")),
+            ("NVIDIA T400 4GB", None),
+            ("Quadro P4000", None),
+            ("NVIDIA RTX 6000 Ada Generation", None),
+            ("", None),
+        ] {
+            let found = gpus.of_model(model).map(|gpu| gpu.capability.as_str());
+            assert_eq!(found, capability, "{model}");
         }
     }
 

@@ -90,6 +90,7 @@ fn running(name: &str) -> Vec<Judged> {
         driver: Some(driver.to_owned()).filter(|driver| !driver.is_empty()),
         has_gpu,
         has_other_driver: false,
+        models: std::collections::BTreeSet::new(),
         counters,
         has_daemon: false,
     };

@@ -127,13 +127,15 @@ fn running_container(command: &[String], shared: &SharedFolders) -> Result<Runni
         ..ImageConfig::default()
     };
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let devices = fs::read_dir("/dev").into_iter().flatten().flatten();
-    let devices: Vec<String> = devices
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
+    let list = |folder: &str| -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect()
+    };
     Ok(RunningContainer {
         passed_over: passed_over(&mounts, &config, shared),
-        host: read_host_facts(|path| fs::read_to_string(path).ok(), &devices),
+        host: read_host_facts(|path| fs::read_to_string(path).ok(), list),
         config,
     })
 }

@@ -1,7 +1,12 @@
 //! Reads what the host of a running container grants, from files of the kernel and NVIDIA's driver.
 
+use std::collections::BTreeSet;
+
 /// `CAP_SYS_ADMIN` and `CAP_PERFMON` (linux/capability.h), each with the first driver branch that accepts it.
 const PRIVILEGES: [(u32, Option<u32>); 2] = [(21, None), (38, Some(565))];
+
+/// The folder with one folder for each GPU (NVIDIA driver README, "Using the /proc File System Interface").
+const GPUS: &str = "/proc/driver/nvidia/gpus";
 
 /// The properties of the host of a running container.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -12,14 +17,17 @@ pub struct HostFacts {
     pub has_gpu: bool,
     /// Whether the GPU is one of WSL or of a Tegra board, whose drivers have no version in `/proc`.
     pub has_other_driver: bool,
+    /// The models of its GPUs in the driver's words, such as `NVIDIA H100 80GB HBM3`, each once.
+    pub models: BTreeSet<String>,
     /// Whether hardware counters are permitted; `None` if the driver does not show it.
     pub counters: Option<bool>,
     /// Whether Dynolog's daemon listens on the socket that PyTorch uses.
     pub has_daemon: bool,
 }
 
-/// Reads the properties of the host. `read` returns the text of a file in `/proc`; `devices` are the names in `/dev`.
-pub fn read_host_facts(read: impl Fn(&str) -> Option<String>, devices: &[String]) -> HostFacts {
+/// Reads the properties of the host. `read` returns the text of a file in `/proc`, `list` the names in a folder.
+pub fn read_host_facts(read: impl Fn(&str) -> Option<String>, list: impl Fn(&str) -> Vec<String>) -> HostFacts {
+    let devices = list("/dev");
     let driver = read("/proc/driver/nvidia/version").and_then(|text| driver_version(&text));
     let is_gpu = |name: &String| {
         let number = name.strip_prefix("nvidia");
@@ -35,9 +43,13 @@ pub fn read_host_facts(read: impl Fn(&str) -> Option<String>, devices: &[String]
     let restricted = read("/proc/driver/nvidia/params").and_then(|text| parameter(&text, "RmProfilingAdminOnly"));
     // Same check as in NVIDIA's entry points: 50-gpu-driver-check.sh of nvidia/cuda.
     let has_other_driver = devices.iter().any(|name| matches!(name.as_str(), "dxg" | "nvgpu"));
+    // The container toolkit mounts the folders of the container's own GPUs here (nvc_mount.c of libnvidia-container).
+    let gpus = list(GPUS).into_iter();
+    let models = gpus.filter_map(|gpu| parameter(&read(&format!("{GPUS}/{gpu}/information"))?, "Model"));
     HostFacts {
         has_gpu: has_other_driver || devices.iter().any(is_gpu),
         has_other_driver,
+        models: models.collect(),
         counters: restricted.map(|restricted| restricted == "0" || is_privileged),
         // An abstract socket; Kineto's IPCMonitor sends to this name.
         has_daemon: read("/proc/net/unix").is_some_and(|text| text.lines().any(|line| line.ends_with(" @dynolog"))),
@@ -91,7 +103,7 @@ mod tests {
                 };
                 Some(text)
             };
-            read_host_facts(read, &[]).counters
+            read_host_facts(read, |_| Vec::new()).counters
         };
         let (admin, perfmon, none) = ("0000000000200000", "0000004000000000", "00000000a80425fb");
         for (version, restricted, capabilities, expected) in [
@@ -112,20 +124,32 @@ mod tests {
 
     #[test]
     fn a_host_without_a_driver_grants_nothing_and_one_with_it_says_which() {
-        assert_eq!(read_host_facts(|_| None, &["null".to_owned()]), HostFacts::default());
+        let listed = |folder: &str, names: &[&str]| -> Vec<String> {
+            let gpus = ["0000:00:1e.0", "0000:00:1f.0"];
+            let names = if folder == "/dev" { names } else { &gpus };
+            names.iter().map(|name| (*name).to_owned()).collect()
+        };
+        assert_eq!(
+            read_host_facts(|_| None, |folder| listed(folder, &["null"])),
+            HostFacts::default()
+        );
         let read = |path: &str| match path {
             "/proc/driver/nvidia/version" => Some(MODULE.to_owned()),
             "/proc/net/unix" => {
                 Some("Num RefCount\n0000: 00000002 00000000 00000000 0002 01 12345 @dynolog\n".to_owned())
             }
+            "/proc/driver/nvidia/gpus/0000:00:1e.0/information" => {
+                Some("Model: \t\t NVIDIA A10G\nIRQ:   \t\t 42\nBus Type: \t PCIe\n".to_owned())
+            }
             _ => None,
         };
-        let devices = ["nvidiactl", "nvidia0", "nvidia-uvm"].map(str::to_owned);
-        let found = read_host_facts(read, &devices);
+        let devices = ["nvidiactl", "nvidia0", "nvidia-uvm"];
+        let found = read_host_facts(read, |folder| listed(folder, &devices));
         let expected = HostFacts {
             driver: Some("535.104.05".to_owned()),
             has_gpu: true,
             has_other_driver: false,
+            models: ["NVIDIA A10G".to_owned()].into(),
             counters: None,
             has_daemon: true,
         };
@@ -136,8 +160,8 @@ mod tests {
                 has_other_driver: true,
                 ..HostFacts::default()
             };
-            assert_eq!(read_host_facts(|_| None, &[device.to_owned()]), expected);
+            assert_eq!(read_host_facts(|_| None, |folder| listed(folder, &[device])), expected);
         }
-        assert!(!read_host_facts(read, &devices[..1]).has_gpu);
+        assert!(!read_host_facts(read, |folder| listed(folder, &devices[..1])).has_gpu);
     }
 }
