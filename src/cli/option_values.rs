@@ -21,8 +21,8 @@ pub type NamedValue<T> = (&'static str, &'static str, T);
 #[rustfmt::skip] // A row is a line.
 pub const FAIL_ON: [NamedValue<FailOn>; 4] = [
     ("error", "Errors fail the run", FailOn::Severity(Severity::Error)),
-    ("warning", "Errors and warnings fail it", FailOn::Severity(Severity::Warning)),
-    ("note", "Every finding fails it", FailOn::Severity(Severity::Note)),
+    ("warning", "Errors and warnings fail the run", FailOn::Severity(Severity::Warning)),
+    ("note", "Every finding fails the run", FailOn::Severity(Severity::Note)),
     ("never", "No finding fails the run", FailOn::Never),
 ];
 

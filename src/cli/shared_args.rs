@@ -33,12 +33,13 @@ pub struct ReadArgs {
 pub struct PurposeArgs {
     /// Purpose of the image: inference, training, profiling
     ///
-    /// Or a phase of --profiles. It decides how severe each finding is. Repeatable, or separated by commas.
+    /// Or a phase of your own, from --profiles. The phase decides how severe each finding is. Repeatable, or separated
+    /// by commas.
     #[arg(long, short, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',', value_parser = trimmed)]
     pub phase: Vec<String>,
-    /// Profiling tool that has to work, such as torch.profiler
+    /// Profiling tool that must work, such as torch.profiler
     ///
-    /// A tool that would not work is an error. Repeatable, or separated by commas.
+    /// It is an error if the tool would not work in the image. Repeatable, or separated by commas.
     #[arg(long = "tool", value_name = "TOOL", env = "CUPTI_AUDIT_TOOL", value_delimiter = ',', value_parser = trimmed)]
     pub tools: Vec<String>,
 }
@@ -46,7 +47,7 @@ pub struct PurposeArgs {
 /// The GPUs that an image must support.
 #[derive(Debug, Default, Args)]
 pub struct GpuArgs {
-    /// A GPU that CUPTI has to support, such as h100 or 9.0 (repeatable)
+    /// GPU that CUPTI must support, such as h100 or 9.0 (repeatable)
     #[arg(
         long = "gpu",
         value_name = "GPU",
@@ -61,10 +62,10 @@ pub struct GpuArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Assumptions")]
 pub struct AssumptionArgs {
-    /// Accept no verdict that depends on an assumption (exit code 2)
+    /// Treat a verdict that depends on an assumption as open (exit code 2)
     #[arg(long, env = "CUPTI_AUDIT_STRICT", value_parser = FalseyValueParser::new(), hide_short_help = true)]
     pub strict: bool,
-    /// Accept an assumption, by its id in the report (repeatable)
+    /// Accept an assumption; the report shows its id (repeatable)
     #[arg(long, value_name = "ID", hide_short_help = true)]
     pub accept: Vec<String>,
 }
@@ -108,7 +109,7 @@ pub fn fill_list<T: Clone>(given: &mut Vec<T>, config: &[T]) {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Config, rules and profiles")]
 pub struct ConfigArgs {
-    /// Config file [default: cupti-audit.yaml here or in a parent directory, up to the root of the repository]
+    /// Config file [default: cupti-audit.yaml here or in a parent directory inside the repository]
     // Global, so that it may also follow an action such as `profiles show`.
     #[arg(
         long,
@@ -118,7 +119,7 @@ pub struct ConfigArgs {
         hide_short_help = true
     )]
     pub config: Option<PathBuf>,
-    /// Read no config file, not even that of `CUPTI_AUDIT_CONFIG`
+    /// Read no config file, not even the one in `CUPTI_AUDIT_CONFIG`
     #[arg(long, global = true, hide_short_help = true)]
     pub no_config: bool,
     /// Directory with more rules (repeatable)
@@ -145,14 +146,49 @@ pub struct ConfigArgs {
 
 /// How to access an image, and the start conditions of its processes.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Image and registry")]
+#[command(next_help_heading = "Image, registry and cache")]
 pub struct ImageArgs {
     /// Platform, such as linux/arm64, or all [default: this machine's]
     ///
-    /// With `all`, each platform of the image is audited. The default is linux on this machine's architecture.
+    /// With `all`, every platform of the image is audited. The default is linux with this machine's architecture.
     #[arg(long, value_name = "OS/ARCH|all", env = "CUPTI_AUDIT_PLATFORM")]
     pub platform: Option<PlatformArg>,
-    /// Set a variable of the container, as `docker run --env` (repeatable)
+    /// Allow plain HTTP and any certificate for this registry (repeatable)
+    #[arg(
+        long = "insecure-registry",
+        value_name = "HOST[:PORT]",
+        env = "CUPTI_AUDIT_INSECURE_REGISTRY",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub insecure_registries: Vec<String>,
+    /// Also trust the certificates in this PEM file
+    #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CA_CERT", hide_short_help = true)]
+    pub ca_cert: Option<PathBuf>,
+    /// Send registry passwords only to this token server (repeatable) [default: any that the registry names]
+    #[arg(
+        long = "token-server",
+        value_name = "HOST[:PORT]",
+        env = "CUPTI_AUDIT_TOKEN_SERVER",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub token_servers: Vec<String>,
+    /// Change a limit, such as layer-entries=8000000; SECURITY.md lists all (repeatable)
+    #[arg(
+        long = "limit",
+        value_name = "NAME=NUMBER",
+        env = "CUPTI_AUDIT_LIMIT",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub limits: Vec<LimitArg>,
+    #[command(flatten)]
+    pub cache: CacheFolderArgs,
+    /// Read every layer again, and do not use the cache
+    #[arg(long, env = "CUPTI_AUDIT_NO_CACHE", value_parser = FalseyValueParser::new(), hide_short_help = true)]
+    pub no_cache: bool,
+    /// Set an environment variable of the container, as `docker run --env` does (repeatable)
     #[arg(
         long = "env",
         short = 'e',
@@ -164,44 +200,9 @@ pub struct ImageArgs {
     pub environment: Vec<(String, String)>,
     #[command(flatten)]
     pub start: StartArgs,
-    /// Level of the processor that runs the container [default: x86-64-v3]
+    /// CPU level of the machine that runs the container [default: x86-64-v3]
     #[arg(long, value_name = "LEVEL", env = "CUPTI_AUDIT_CPU", hide_short_help = true, help_heading = START)]
     pub cpu: Option<CpuLevel>,
-    /// Allow plain HTTP, or any certificate, for this registry (repeatable)
-    #[arg(
-        long = "insecure-registry",
-        value_name = "HOST[:PORT]",
-        env = "CUPTI_AUDIT_INSECURE_REGISTRY",
-        value_delimiter = ',',
-        hide_short_help = true
-    )]
-    pub insecure_registries: Vec<String>,
-    /// Trust the certificates of this PEM file too
-    #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CA_CERT", hide_short_help = true)]
-    pub ca_cert: Option<PathBuf>,
-    /// Send registry passwords only to this token server [default: any that the registry names] (repeatable)
-    #[arg(
-        long = "token-server",
-        value_name = "HOST[:PORT]",
-        env = "CUPTI_AUDIT_TOKEN_SERVER",
-        value_delimiter = ',',
-        hide_short_help = true
-    )]
-    pub token_servers: Vec<String>,
-    /// Change a limit on what is read, such as layer-entries=8000000; SECURITY.md lists all (repeatable)
-    #[arg(
-        long = "limit",
-        value_name = "NAME=NUMBER",
-        env = "CUPTI_AUDIT_LIMIT",
-        value_delimiter = ',',
-        hide_short_help = true
-    )]
-    pub limits: Vec<LimitArg>,
-    #[command(flatten)]
-    pub cache: CacheFolderArgs,
-    /// Read every layer again, and cache nothing
-    #[arg(long, env = "CUPTI_AUDIT_NO_CACHE", value_parser = FalseyValueParser::new(), hide_short_help = true)]
-    pub no_cache: bool,
 }
 
 impl ImageArgs {
@@ -221,8 +222,13 @@ impl ImageArgs {
 /// The folder of the layer index cache.
 #[derive(Debug, Clone, Args)]
 pub struct CacheFolderArgs {
-    /// Cache directory [default: $`XDG_CACHE_HOME`/cupti-audit, or ~/.cache/cupti-audit]
-    #[arg(long, value_name = "DIR", env = "CUPTI_AUDIT_CACHE_DIR", hide_short_help = true)]
+    #[arg(
+        long,
+        help = "Cache directory [default: $XDG_CACHE_HOME/cupti-audit, or ~/.cache/cupti-audit]",
+        value_name = "DIR",
+        env = "CUPTI_AUDIT_CACHE_DIR",
+        hide_short_help = true
+    )]
     pub cache_dir: Option<PathBuf>,
 }
 
@@ -244,17 +250,17 @@ impl CacheFolderArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = START)]
 pub struct StartArgs {
-    /// Read variables from a file, as `docker run --env-file` (repeatable)
+    /// Read environment variables from a file, as `docker run --env-file` does (repeatable)
     #[arg(long, value_name = "FILE", value_parser = read_env_file, hide_short_help = true)]
     pub env_file: Vec<EnvFile>,
-    /// Replace the image's Cmd, as args of Kubernetes
+    /// Replace the image's CMD, like `args` in Kubernetes
     #[arg(
         long = "args", value_name = "WORDS", value_parser = shell_words, allow_hyphen_values = true, hide_short_help = true)]
     pub cmd_words: Option<StartWords>,
-    /// Replace Entrypoint and Cmd, as command of Kubernetes
+    /// Replace the image's ENTRYPOINT and CMD, like `command` in Kubernetes
     #[arg(long = "command", value_name = "WORDS", value_parser = shell_words, hide_short_help = true)]
     pub command_words: Option<StartWords>,
-    /// Replace the image's user, as `docker run --user`
+    /// Replace the image's user, as `docker run --user` does
     #[arg(long, value_name = "USER[:GROUP]", hide_short_help = true)]
     pub user: Option<String>,
     /// Replace the image's working directory
@@ -330,6 +336,7 @@ pub struct CuptiOnlyArgs {
 
 /// How results are shown.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Display")]
 pub struct DisplayArgs {
     /// When to use colours; `NO_COLOR` is respected
     #[arg(

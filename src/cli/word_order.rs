@@ -37,6 +37,10 @@ pub fn command_first(command: &Command, mut arguments: Vec<OsString>) -> Result<
             "{text} is no command; {meant} (for an image of that name: docker://{text})"
         ));
     }
+    if word == HELP {
+        // `help -h` asks for the same as `help`.
+        arguments.retain(|argument| argument != "-h" && argument != "--help");
+    }
     let is_front = word.to_str().is_some_and(|text| is_command(command, text));
     arguments.insert(if is_front { 1 } else { place }, word);
     Ok(arguments)
@@ -150,6 +154,13 @@ mod tests {
         for (line, expected) in moved {
             assert_eq!(ordered(line), expected);
         }
+    }
+
+    #[test]
+    fn does_help_take_the_flag_for_help() {
+        assert_eq!(ordered("help -h"), "help");
+        assert_eq!(ordered("help slim --help"), "help slim");
+        assert_eq!(ordered("slim --help"), "slim --help");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::rules::{of_phase, unasked};
+use super::rules::{of_phase, raise_words, unasked};
 use super::text_layout::{BOLD, joined, styled, wrap_line, wrap_paragraph};
 use crate::judge::log_errors::FoundError;
 use crate::judge::rule::{Rule, RuleCure};
@@ -87,6 +87,7 @@ pub(crate) fn rule_json(rule: &Rule, phases: &[Phase]) -> Value {
         "summary": rule.summary,
         "severity": unasked(rule),
         "phases": severities.collect::<serde_json::Map<_, _>>(),
+        "raised": raise_words(rule, phases),
         "why": rule.why,
         "fix": rule.fix.with_field_names(),
         "cure": rule.cured_by.map(RuleCure::words),

@@ -71,13 +71,13 @@ pub(crate) type NamedFormat = (&'static str, &'static str, ReportFormat);
 #[rustfmt::skip] // A row is a line.
 pub(crate) const FINDING_FORMATS: [NamedFormat; 8] = [
     ("text", "For people", ReportFormat::Text),
-    ("json", "For programs: one object per image, a line each", ReportFormat::Json),
+    ("json", "For programs: one JSON object per image, each on its own line", ReportFormat::Json),
     ("sarif", "SARIF 2.1.0, for code scanning", ReportFormat::Sarif),
-    ("junit", "JUnit XML, for test results: a suite per image, a case per rule", ReportFormat::Junit),
-    ("markdown", "For a comment on a pull request, or a job's summary", ReportFormat::Markdown),
+    ("junit", "JUnit XML, for test results: one suite per image, one case per rule", ReportFormat::Junit),
+    ("markdown", "For a comment on a pull request, or the summary of a job", ReportFormat::Markdown),
     ("github", "Annotations of GitHub Actions", ReportFormat::GitHub),
     ("html", HTML_HELP, ReportFormat::Html),
-    ("attestation", "The predicate of an attestation, for cosign to sign", ReportFormat::Attestation),
+    ("attestation", "The predicate of an in-toto attestation, for cosign to sign", ReportFormat::Attestation),
 ];
 
 const HTML_HELP: &str = "A single page with pictures of the programs, copies and layers";
@@ -86,7 +86,7 @@ const HTML_HELP: &str = "A single page with pictures of the programs, copies and
 #[rustfmt::skip] // A row is a line.
 pub(crate) const ANSWER_FORMATS: [NamedFormat; 4] = [
     ("text", "For people", ReportFormat::Text),
-    ("json", "For programs: one object", ReportFormat::Json),
+    ("json", "For programs: one JSON object", ReportFormat::Json),
     ("markdown", "For a page or a comment", ReportFormat::Markdown),
     ("html", "A single page for a browser", ReportFormat::Html),
 ];
@@ -94,7 +94,7 @@ pub(crate) const ANSWER_FORMATS: [NamedFormat; 4] = [
 /// The forms of answers that are not a page.
 pub(crate) const PLAIN_FORMATS: [NamedFormat; 2] = [
     ("text", "For people", ReportFormat::Text),
-    ("json", "For programs: one object", ReportFormat::Json),
+    ("json", "For programs: one JSON object", ReportFormat::Json),
 ];
 
 /// The forms of a report on many images.
@@ -103,7 +103,7 @@ pub(crate) const FLEET_FORMATS: [NamedFormat; 6] = [
     ("text", "For people", ReportFormat::Text),
     ("html", "A single page for a browser", ReportFormat::Html),
     ("markdown", "For a page or a comment", ReportFormat::Markdown),
-    ("json", "For programs: one object per image, a line each", ReportFormat::Json),
+    ("json", "For programs: one JSON object per image, each on its own line", ReportFormat::Json),
     ("csv", "A row per image", ReportFormat::Csv),
     ("prometheus", "Numbers in Prometheus's text format", ReportFormat::Prometheus),
 ];

@@ -4,22 +4,25 @@ use std::fmt::Write as _;
 
 use super::markdown_text::markdown_table;
 use super::text_layout::{BOLD, capital, joined, styled, wrap_paragraph};
+use crate::judge::plan::may_fail_phase;
 use crate::judge::rule::{Rule, RuleCure, Severity};
 use crate::knowledge::Phase;
 use image_linkage::escape;
 
-/// The rules, each with its severity without a phase and its summary.
+/// The rules, each with its severity without a phase and its summary, below a line with headings.
 pub(crate) fn list_rules(rules: &[Rule]) -> String {
     // Lines are not wrapped, so that the list works with grep.
     let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
-    let mut out = String::new();
+    let heading = styled(BOLD, format!("{:width$}  {UNASKED}  finds", "rule"));
+    let mut out = format!("{heading}\n");
     for rule in rules {
         let _ = writeln!(
             out,
-            "{:width$}  {:7}  {}",
+            "{:width$}  {:column$}  {}",
             rule.id,
             unasked(rule),
-            in_line(&rule.summary)
+            in_line(&rule.summary),
+            column = UNASKED.len(),
         );
     }
     out
@@ -28,23 +31,91 @@ pub(crate) fn list_rules(rules: &[Rule]) -> String {
 /// Explains a rule: what it finds, its severity in each of `phases`, why, and what to do.
 pub(crate) fn explain_rule(rule: &Rule, phases: &[Phase], width: usize) -> String {
     let mut out = format!("{}: {}\n\n", styled(BOLD, &rule.id), in_line(&rule.summary));
-    let phases = phases.iter();
-    let phases = phases.map(|phase| format!("{} for {}", of_phase(rule, phase), phase.name));
-    let severity = format!("{}; {}", unasked(rule), joined(phases, ", "));
-    for (label, text) in [
-        ("severity  ", severity),
-        ("why       ", rule.why.clone()),
-        ("fix       ", rule.fix.with_field_names()),
-    ] {
-        out.push_str(&wrap_paragraph(label, &text, width));
+    out.push_str(&wrap_paragraph("severity  ", &severity_words(rule, phases), width));
+    for raise in raise_words(rule, phases) {
+        out.push_str(&wrap_paragraph("          ", &raise, width));
+    }
+    for (label, text) in [("why       ", &rule.why), ("fix       ", &rule.fix.with_field_names())] {
+        out.push_str(&wrap_paragraph(label, text, width));
     }
     if let Some(cure) = rule.cured_by {
-        out.push_str(&wrap_paragraph("cure      ", cure.words(), width));
+        out.push_str(&wrap_paragraph("or run    ", &cure_words(cure), width));
     }
     for reference in &rule.references {
         let _ = writeln!(out, "see       {reference}");
     }
     out
+}
+
+/// The usual severity without a phase and for each of `phases`.
+fn severity_words(rule: &Rule, phases: &[Phase]) -> String {
+    let usual = unasked(rule);
+    if phases.iter().all(|phase| of_phase(rule, phase) == usual) {
+        return format!("{usual}, with and {UNASKED}");
+    }
+    let of = phases
+        .iter()
+        .map(|phase| format!("{}: {}", phase.name, of_phase(rule, phase)));
+    format!("{UNASKED}: {usual}; {}", joined(of, "; "))
+}
+
+/// When the severity is higher than usual, a sentence for each condition.
+pub(super) fn raise_words(rule: &Rule, phases: &[Phase]) -> Vec<String> {
+    let mut conditions: Vec<String> = Vec::new();
+    for (words, ..) in rule.raised() {
+        if !conditions.contains(&words) {
+            conditions.push(words);
+        }
+    }
+    let of_rule = conditions.iter().map(|words| raise_sentence(rule, phases, words));
+    let failing = phases.iter().filter(|phase| {
+        let usual = phase_severity(rule, phase);
+        usual < Some(Severity::Error) && may_fail_phase(rule, phase, usual)
+    });
+    let failing: Vec<&str> = failing.map(|phase| phase.name.as_str()).collect();
+    let of_plan = (!failing.is_empty()).then(|| {
+        let phases = failing.join(" and ");
+        format!("if the image is not ready for the phase because of this: error for {phases}")
+    });
+    of_rule.chain(of_plan).collect()
+}
+
+/// The raised severities under one condition, such as `if …: error for profiling, warning for training`.
+fn raise_sentence(rule: &Rule, phases: &[Phase], condition: &str) -> String {
+    let raises = || rule.raised().filter(|(words, ..)| words == condition);
+    if let Some((_, severity, _)) = raises().find(|(_, _, columns)| columns.is_empty()) {
+        return format!("if {condition}: {}", severity.name());
+    }
+    let of_phase = |phase: &Phase| {
+        let column = rule.severity_phase(phase);
+        let own = raises().filter(|(_, _, columns)| columns.iter().any(|name| name == column));
+        own.map(|(_, severity, _)| Some(severity)).max().flatten()
+    };
+    let of_severity = |severity: Severity| {
+        let raised = phases
+            .iter()
+            .filter(|phase| phase_severity(rule, phase).is_some() && of_phase(phase) == Some(severity));
+        let names: Vec<&str> = raised.map(|phase| phase.name.as_str()).collect();
+        // Without a phase, every raise applies.
+        let highest = raises().map(|(_, severity, _)| severity).max();
+        let is_unasked = !rule.off.unasked && rule.severity < severity && highest == Some(severity);
+        let named = (!names.is_empty()).then(|| format!("for {}", names.join(" and ")));
+        let columns: Vec<&str> = named
+            .as_deref()
+            .into_iter()
+            .chain(is_unasked.then_some(UNASKED))
+            .collect();
+        (!columns.is_empty()).then(|| format!("{} {}", severity.name(), columns.join(" and ")))
+    };
+    let parts = [Severity::Error, Severity::Warning, Severity::Note]
+        .into_iter()
+        .filter_map(of_severity);
+    format!("if {condition}: {}", joined(parts, ", "))
+}
+
+/// The command that writes a fix, and what it does.
+fn cure_words(cure: RuleCure) -> String {
+    format!("`cupti-audit dockerfile IMAGE --phase PHASE`, which {}", cure.words())
 }
 
 /// A summary on one line; the user's rules may contain line breaks.
@@ -89,12 +160,12 @@ fn phase_cell(rule: &Rule, phase: &Phase) -> String {
         .raised()
         .filter(|(_, _, phases)| phases.is_empty() || phases.iter().any(|name| name == column))
         .map(|(_, severity, _)| severity);
-    // `plan::add_unmet_needs` raises the finding that explains why the phase fails.
-    let is_cause = rule.cured_by == Some(RuleCure::InstallCupti)
-        && !phase.apis.needs.is_empty()
-        && usual.is_some_and(|usual| usual >= Severity::Warning);
+    let is_cause = may_fail_phase(rule, phase, usual);
     severity_cell(usual, raises.chain(is_cause.then_some(Severity::Error)))
 }
+
+/// The heading of severities without a phase.
+const UNASKED: &str = "without --phase";
 
 /// The start of the rules page.
 const HEAD: &str = "\
@@ -103,18 +174,18 @@ const HEAD: &str = "\
 
 Each rule finds one problem. `cupti-audit rules` lists them, `cupti-audit explain ID` explains one.
 
-The table shows the severity for each phase. *unasked* is the severity of a run without `--phase`. With several phases,
-the highest severity counts. *off* means that the rule does not report anything.
+The table shows the severity of a finding for each phase, and without `--phase`. With several phases, the highest
+severity counts. *off* means that the rule reports nothing. *warning to error* means that a finding is usually a
+warning; the section of the rule says when it is an error.
 
-A range such as *warning to error* shows the usual and the highest severity. The highest one applies if a condition
-that is listed at the rule is met. A finding is also an error if it is the reason why the phase fails.
+In each section, **Message** is the text of the finding. A name such as `<path>` stands for a value from the image.
 
 ";
 
 /// The rules as a documentation page in Markdown.
 pub fn rules_page(rules: &[Rule], phases: &[Phase]) -> String {
     let names = phases.iter().map(|phase| phase.name.as_str());
-    let columns: Vec<&str> = ["rule", "unasked"].into_iter().chain(names).collect();
+    let columns: Vec<&str> = ["rule", UNASKED].into_iter().chain(names).collect();
     let rows = rules.iter().map(|rule| {
         let of = phases.iter().map(|phase| phase_cell(rule, phase));
         let fixed = [format!("[{0}](#{0})", rule.id), unasked_cell(rule)];
@@ -122,30 +193,26 @@ pub fn rules_page(rules: &[Rule], phases: &[Phase]) -> String {
     });
     let mut out = HEAD.to_owned() + &markdown_table(&columns, rows);
     for rule in rules {
-        section(&mut out, rule);
+        section(&mut out, rule, phases);
     }
     out
 }
 
-fn section(out: &mut String, rule: &Rule) {
+fn section(out: &mut String, rule: &Rule, phases: &[Phase]) {
     let _ = writeln!(out, "\n## {}\n\n{}.\n", rule.id, capital(&rule.summary));
-    for (conditions, severity, phases) in rule.raised() {
-        let for_phases = if phases.is_empty() {
-            String::new()
-        } else {
-            format!(" for {}", phases.join(" and "))
-        };
-        let _ = writeln!(out, "- {}{for_phases} if {conditions}", severity.name());
+    let raises = raise_words(rule, phases);
+    for raise in &raises {
+        let _ = writeln!(out, "- {raise}");
     }
-    if rule.raised().next().is_some() {
+    if !raises.is_empty() {
         out.push('\n');
     }
     let message = in_code(&rule.message_with_fields());
-    let _ = writeln!(out, "**Says:** {message}\n");
+    let _ = writeln!(out, "**Message:** {message}\n");
     let _ = writeln!(out, "**Why:** {}\n", in_code(&rule.why));
     let _ = writeln!(out, "**Fix:** {}\n", in_code(&rule.fix.with_field_names()));
     if let Some(cure) = rule.cured_by {
-        let _ = writeln!(out, "**Cure:** {}.\n", cure.words());
+        let _ = writeln!(out, "**Or run:** {}.\n", cure_words(cure));
     }
     for reference in &rule.references {
         let _ = writeln!(out, "- <{reference}>");

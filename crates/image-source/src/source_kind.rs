@@ -6,13 +6,17 @@
 /// The forms of an image reference, for the help text.
 pub const REFERENCE_HELP: &str = "\
 Images:
-  NAME[:TAG][@DIGEST]            in a registry (docker:// may stand before it)
-  docker-daemon:NAME             of the Docker Engine      podman:NAME  of Podman
-  docker-archive:FILE[:REF]      the output of docker save      -  the same on standard input
-  oci:DIR[:TAG]                  an OCI image layout      oci-archive:FILE[:TAG]  the same in a tar
-  rootfs:DIR                     an unpacked root file system      rootfs-archive:FILE  the same in a tar
-  sif:FILE                       of Apptainer or Singularity
-  An existing path without a scheme is recognised by its content.";
+  NAME[:TAG][@DIGEST]        an image in a registry; docker://NAME is the same
+  docker-daemon:NAME         an image in Docker Engine
+  podman:NAME                an image in Podman
+  docker-archive:FILE[:REF]  the output of `docker save`
+  -                          the same, from standard input
+  oci:DIR[:TAG]              an OCI image layout
+  oci-archive:FILE[:TAG]     an OCI image layout in a tar file
+  rootfs:DIR                 an unpacked root file system
+  rootfs-archive:FILE        a root file system in a tar file
+  sif:FILE                   an image of Apptainer or Singularity
+  The scheme can be left out for an existing file or directory.";
 
 /// Schemes of other tools (skopeo, podman, syft, trivy, crane, apptainer), and their equivalents here.
 const FOREIGN_SCHEMES: [(&str, &str); 9] = [

@@ -26,7 +26,7 @@ Examples:
   cupti-audit advise --phase profiling --cuda 12.4
   cupti-audit advise --tool proton --format markdown";
 
-/// Tell which tools need CUPTI, without an image
+/// Show which tools need CUPTI, without an image
 ///
 /// Also tells which files they need, their cost and their source.
 #[derive(Debug, Args)]

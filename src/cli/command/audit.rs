@@ -28,7 +28,7 @@ Exit codes:
   2  an error, or the image does not decide the answer
   With several images or platforms, the highest code counts.
 
-A flag overrides its environment variable, and the variable overrides cupti-audit.yaml. An empty variable is ignored.
+A flag overrides its environment variable, and the variable overrides cupti-audit.yaml. An empty variable is ignored. \
 The config file can also suppress known findings, each with a reason.
 
 Examples:
@@ -44,7 +44,7 @@ Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
         docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
 Exit codes: 0 pass, 1 findings, 2 an error, or the image does not decide the answer
 Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
-More commands: cache, completions, config, fleet, man, profiles, schema, verify";
+More commands: cache, completions, config, fleet, man, profiles, rules, schema, verify";
 
 /// The image-source crate describes the image references.
 fn after_help() -> String {
@@ -64,7 +64,7 @@ pub struct AuditArgs {
     pub target: GpuArgs,
     #[command(flatten)]
     pub report: ReportArgs,
-    /// Library to look for, by its file in libraries/ of the profiles
+    /// Library to audit for: the name of a file in libraries/ of the profiles
     #[arg(
         long,
         value_name = "NAME",

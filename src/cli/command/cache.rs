@@ -21,7 +21,7 @@ pub enum CacheAction {
     Info(CacheFolderArgs),
     /// Remove the least recently used entries, and files of killed runs
     Prune {
-        /// Shrink the cache to this size in MiB [default limit: 1024]
+        /// Size in MiB to shrink the cache to
         #[arg(long, value_name = "MIB", default_value_t = KEPT_BYTES >> 20, value_parser = parse_mebibytes)]
         max_mib: u64,
         #[command(flatten)]

@@ -15,13 +15,13 @@ use crate::report::{ANSWER_FORMATS, ReportFormat};
 use clap::Args;
 
 const HELP: &str = "\
-Bytes by what the files belong to and by layer, copies of CUPTI and programs that get it or no longer do, phases and
-findings. What is alike in both is left out.
+Shows what changed: sizes by content and by layer, copies of CUPTI, programs that get CUPTI, phases and findings. \
+Unchanged parts are left out.
 
 Exit codes:
-  0  AFTER has no finding at or above --fail-on that BEFORE has not
-  1  it has one
-  2  it could not be done, or something could not be checked
+  0  AFTER has no new finding at or above --fail-on
+  1  AFTER has such a finding
+  2  an error, or something could not be checked
 
 Examples:
   cupti-audit diff trainer:1 trainer:2
@@ -32,13 +32,13 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct DiffArgs {
-    /// Image to compare with
+    /// Old image
     #[arg(value_name = "BEFORE")]
     before: String,
-    /// Image to compare
+    /// New image
     #[arg(value_name = "AFTER")]
     after: String,
-    /// Purpose of the images; decides how severe each finding is (repeatable)
+    /// Purpose of the images: inference, training, profiling (repeatable)
     #[arg(long, short, value_name = "PHASE", value_delimiter = ',', value_parser = trimmed)]
     phase: Vec<String>,
     /// Lowest severity of a new finding that fails the run [default: error]

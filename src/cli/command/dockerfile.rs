@@ -24,60 +24,72 @@ use crate::make::whole_file::ExistingOutput;
 use clap::Args;
 
 const HELP: &str = "\
-Without --via the ways are tried from the cheapest on, and a comment says why each was taken or not: what is in
-the image already and is only not found, files of --from, pip where a Python environment asks for CUPTI, the
-distribution's own package, NVIDIA's package, conda, pip, and files of NVIDIA's devel image.
+CUPTI is installed in the first of these ways that works. The comments in the file give the reason for each way.
+  1. a copy that is in the image but is not found: add it to the search path
+  2. files of the image of --from
+  3. pip, in the Python environment that asks for CUPTI
+  4. the distribution's own package
+  5. NVIDIA's package, by apt or dnf
+  6. conda
+  7. pip, in any Python environment
+  8. files of NVIDIA's devel image
+Use --via to choose another way.
 
-The last step proves by the image's own loader that what the phase needs is found: if not, the build fails.
-An image that serves the phase already gets that proof alone.
+The last step of the Dockerfile asks the image's own loader for the libraries that the phase needs. If one is not \
+found, the build fails. If the image is already ready for the phase, the Dockerfile contains only this step.
 
 Exit codes:
-  0  written
-  2  it could not be done: the image cannot be helped, or not in this way
+  0  the Dockerfile was written
+  2  no Dockerfile was written: an error, or no way to install CUPTI works for this image
 
 Examples:
   cupti-audit dockerfile nvidia/cuda:12.4.1-runtime-ubuntu22.04 --phase training -o Dockerfile
-  cupti-audit dockerfile docker-daemon:trainer:1 --phase profiling --from nvidia/cuda:12.4.1-devel-ubuntu22.04
-  cupti-audit dockerfile docker-daemon:trainer:1 --all-phases --with-builder --cloudbuild -o Dockerfile
-  cupti-audit dockerfile docker-daemon:model:1 --phase inference -o Dockerfile && docker build -t model:slim - < Dockerfile";
+  cupti-audit dockerfile trainer:1 --phase profiling --from nvidia/cuda:12.4.1-devel-ubuntu22.04
+  cupti-audit dockerfile trainer:1 --all-phases --with-builder --cloudbuild -o Dockerfile
+  cupti-audit dockerfile model:1 --phase inference | docker build -t model:slim -";
+
+const USAGE: &str = "\
+cupti-audit dockerfile [OPTIONS] --phase <PHASE> <IMAGE>
+       cupti-audit dockerfile [OPTIONS] --all-phases <IMAGE>";
 
 /// Write the smallest Dockerfile that makes an image ready for a phase
 ///
 /// Its last step checks the result during the build.
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(after_help = HELP, override_usage = USAGE)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct DockerfileArgs {
     /// Image to start from
     #[arg(value_name = "IMAGE")]
     image_name: String,
-    /// Purpose of the new image
+    /// Purpose of the new image: inference, training, profiling
     // No default, because each phase changes an image in a different way.
     #[arg(long, short, value_name = "PHASE", required_unless_present = "all_phases")]
     phase: Option<String>,
-    /// Write one file with a target for each phase and one that compiles
+    /// Write one file with a target for each phase, and a target `builder` with the compilers
     #[arg(long, conflicts_with = "phase")]
     all_phases: bool,
-    /// Build PyTorch from source in the target that compiles
+    /// With --all-phases: build PyTorch from source in the target `builder`
     #[arg(long, requires = "all_phases", conflicts_with = "phase")]
     with_builder: bool,
-    /// Also write a Cloud Build configuration [default: cloudbuild.yaml]
+    /// With --all-phases: also write a Cloud Build configuration [default: cloudbuild.yaml]
     // Requires `=`: otherwise `--cloudbuild IMAGE` would take the image as the file.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "cloudbuild.yaml", require_equals = true, requires = "all_phases", conflicts_with = "phase")]
     cloudbuild: Option<PathBuf>,
-    /// How to install CUPTI; the first of several ways that works is taken [default: the cheapest]
+    /// How to install CUPTI; repeat it to list several ways in order of preference [default: see below]
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = one_of(&VIA))]
     via: Vec<MethodKind>,
-    /// Remove files the phase does not need (for inference, the default keeps only compilers and stubs)
+    /// Remove all files that the phase does not need; for inference, most of them are removed anyway, and --drop also
+    /// removes compilers and stubs
     #[arg(long)]
     drop: bool,
-    /// Image to copy CUPTI from, in a registry or an engine
+    /// Image in a registry or an engine to copy CUPTI from
     #[arg(long, value_name = "IMAGE")]
     from: Option<String>,
-    /// CUDA version, such as 12.4, if the image does not tell it or should have another
+    /// CUDA version of CUPTI, such as 12.4 [default: that of the image]
     #[arg(long, value_name = "VERSION")]
     cuda: Option<String>,
-    /// Name for FROM, if the image is read from a file or a directory
+    /// Name for FROM; needed if IMAGE is a file or a directory
     #[arg(long, value_name = "NAME")]
     base: Option<String>,
     /// File to write [default: standard output]

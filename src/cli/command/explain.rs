@@ -21,7 +21,7 @@ use clap::Args;
 use image_linkage::escape::escape_bytes;
 
 const HELP: &str = "\
-Without arguments, or with `-`, a log is read from standard input. Each known error in it is explained once.
+Without an argument, or with `-`, it reads a log from standard input and explains each known error in it once.
 
 Exit codes:
   0  explained
@@ -39,11 +39,11 @@ const LINE: u64 = 64 << 10;
 /// The number of characters of a question that are shown.
 const SHOWN: usize = 120;
 
-/// Explain a rule, an error message or a result of CUPTI
+/// Explain a rule, an error message or an error number of CUPTI
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct ExplainArgs {
-    /// Rule id, error message, or number of a CUPTI result
+    /// Rule id, error message, or error number of CUPTI
     #[arg(value_name = "ID|ERROR|NUMBER")]
     asked: Vec<OsString>,
     /// Format of the answer

@@ -9,25 +9,25 @@ use crate::judge::outcome::RunExit;
 use crate::judge::rule::RuleQuestion;
 
 const HELP: &str = "\
-Each program is started as the kernel does it, each library is mapped by itself, as ldd does it, with the variables
-and the user of the image. What the driver brings at run time is listed and not missed. Nothing is run.
+Each program is resolved as at its start, each library as by `ldd`, with the variables and the user of the image. \
+Nothing is run. Driver libraries are listed, but they do not count as missing.
 
-Findings are grouped by the library that is missing. Suppressions of the config hold: path stands for the objects that
-need it.
+Findings are grouped by the missing library. Suppressions in the config apply; their `path` matches the objects that \
+need the library.
 
 Exit codes:
-  0  every object finds what it needs, or what is missing is below --fail-on
-  1  something is missing
-  2  it could not be done, or something could not be followed
+  0  no finding at or above --fail-on
+  1  findings: a library is missing or cannot be loaded
+  2  an error, or some objects could not be checked
 
 Examples:
   cupti-audit links docker-daemon:trainer:1
   cupti-audit links trainer.tar /opt/app /usr/bin/python3
   cupti-audit links --fail-on warning -o sarif=links.sarif docker-daemon:trainer:1";
 
-/// List the libraries that programs and libraries of an image lack
+/// List missing libraries of all programs and libraries in an image
 ///
-/// One entry for each missing library, with the objects that need it.
+/// Shows one entry for each missing library, with the objects that need it.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct LinksArgs {

@@ -21,13 +21,12 @@ use crate::cli::terminal::CommandError;
 use crate::judge::outcome::RunExit;
 use clap::{Parser, Subcommand};
 
-/// Will CUPTI load in this container image, for whom, and if not, why?
+/// Tell whether CUPTI loads in a container image, for which programs, and if not, why
 #[derive(Debug, Parser)]
 #[command(
     version,
-    about,
-    long_about = "Will CUPTI, NVIDIA's profiling interface, load in this container image, for whom, and if not, why?\n\n\
-                  The image's files are read as the dynamic loader would read them. Nothing is run or unpacked.",
+    long_about = "Tell whether CUPTI, NVIDIA's profiling interface, loads in a container image, for which programs, \
+                  and if not, why\n\nThe audit reads the image's files as the dynamic loader would. Nothing is run or unpacked.",
     arg_required_else_help = true,
     // Without a command the arguments belong to `audit`, because most people type `cupti-audit IMAGE`.
     args_conflicts_with_subcommands = true,

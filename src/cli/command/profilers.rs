@@ -16,23 +16,23 @@ use crate::cli::terminal::{CommandError, write_answer};
 
 const HELP: &str = "\
 States:
-  ready           as far as an image shows it
-  not ready       something is missing; the reason is the loader's
-  not applicable  there is nothing in the image for it to look at
-  not known       an image does not show it, as with CUPTI that is linked statically
+  ready           nothing in the image prevents it from working
+  not ready       something is missing; the report shows the loader's error
+  not applicable  the image has nothing that the tool could profile
+  not known       the image does not show it, for example because CUPTI is linked statically
 
 Exit codes:
-  0  done, whatever the states
-  2  it could not be done, or something could not be checked
+  0  answered, whatever the states
+  2  an error, or something could not be checked
 
 Examples:
   cupti-audit profilers pytorch/pytorch
   cupti-audit profilers --format markdown docker-daemon:trainer:latest
   cupti-audit profilers -e KINETO_USE_DAEMON=1 docker-daemon:trainer:latest";
 
-/// Tell which profiling tools work in an image, and why others do not
+/// Show which profiling tools work in an image, and why others do not
 ///
-/// Also tells what each of them lacks, and what to use instead.
+/// Also shows what each tool lacks, and which tools to use instead.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct ProfilersArgs {

@@ -9,7 +9,8 @@ use clap::Args;
 
 /// List the rules
 ///
-/// `cupti-audit explain ID` explains a rule.
+/// The second column is the severity of a run without --phase. *off* means that the rule only reports something with
+/// --phase. `cupti-audit explain ID` explains a rule.
 #[derive(Debug, Args)]
 pub struct RulesArgs {
     // The user's rules are listed together with the built-in ones.

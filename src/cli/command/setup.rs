@@ -10,6 +10,7 @@ use crate::cli::terminal::{CommandError, write_result, write_verbatim};
 use crate::judge::outcome::RunExit;
 use crate::make::whole_file::ExistingOutput;
 use crate::report::schemas::SCHEMAS;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory as _, Subcommand};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -26,6 +27,9 @@ pub struct CompletionsArgs {
     /// Shell
     shell: Shell,
 }
+
+/// The columns of the notes in a manual page.
+const MANUAL_WIDTH: usize = 78;
 
 /// Print a manual page
 #[derive(Debug, Args)]
@@ -59,16 +63,17 @@ pub enum ConfigAction {
 /// Print the JSON Schema of a report
 #[derive(Debug, Args)]
 pub struct SchemaArgs {
-    /// Document
-    #[arg(value_name = "DOCUMENT", default_value = "report", value_parser = find_schema)]
+    /// Document that the schema describes
+    #[arg(value_name = "DOCUMENT", default_value = "report", value_parser = schema_names())]
     schema: &'static str,
 }
 
-fn find_schema(name: &str) -> Result<&'static str, String> {
-    let found = SCHEMAS.iter().find(|(document, _)| *document == name);
-    found.map(|(_, schema)| *schema).ok_or_else(|| {
-        let names = SCHEMAS.map(|(document, _)| document);
-        format!("there is {}", names.join(", "))
+/// Parses the name of a document to its schema.
+fn schema_names() -> impl TypedValueParser<Value = &'static str> {
+    let names = PossibleValuesParser::new(SCHEMAS.map(|(document, _)| document));
+    names.try_map(|name| {
+        let found = SCHEMAS.iter().find(|(document, _)| *document == name);
+        found.map(|(_, schema)| *schema).ok_or("no schema has this name")
     })
 }
 
@@ -106,7 +111,15 @@ impl ManArgs {
         let mut section = Roff::new();
         section.control("SH", ["NOTES"]).control("nf", []);
         for line in notes.lines() {
-            section.text([roman(line)]);
+            // Indented lines are lists and commands, which keep their lines.
+            let width = if line.starts_with(' ') {
+                usize::MAX
+            } else {
+                MANUAL_WIDTH
+            };
+            for part in textwrap::wrap(line, width) {
+                section.text([roman(&*part)]);
+            }
         }
         section.control("fi", []).to_writer(&mut text)?;
         Ok(write_verbatim(&String::from_utf8_lossy(&text), RunExit::Clean))

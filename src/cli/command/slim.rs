@@ -23,28 +23,29 @@ use image_store::UnfinishedFolder;
 
 const HELP: &str = "\
 Outputs:
-  oci:DIR[:TAG]             an OCI image layout, new, or one that gains an image
-  oci-archive:FILE[:TAG]    the same in a tar
-  docker-archive:FILE[:NAME]  what docker load reads
-  docker-daemon:NAME        a Docker Engine
-  docker://REG/NAME[:TAG]   a registry; layers that stay are mounted where it has the image too
-  What is there already is replaced with --force only, and what cannot be finished leaves nothing. A pipe is
-  written into: docker-archive:/dev/stdout
+  oci:DIR[:TAG]               an OCI image layout; an existing layout gains the image
+  oci-archive:FILE[:TAG]      an OCI image layout in a tar file
+  docker-archive:FILE[:NAME]  a file for `docker load`
+  docker-daemon:NAME          Docker Engine
+  docker://REG/NAME[:TAG]     a registry; it reuses layers that it already has
 
-What stays as it is keeps its layers, byte for byte. What is brought comes in one layer on top, with the
-loader's cache made anew; with --drop the layers that hold dead weight are written again without it.
-The same input gives the same digest. /usr/share/cupti-audit/proof.json in the image says what was done.
+An existing image or file is replaced only with --force. If slim fails, it leaves nothing behind. To write to a pipe, \
+use -o docker-archive:/dev/stdout.
+
+Layers without a change stay the same, byte for byte. New files and a new ld.so.cache come in one layer on top. With \
+--drop, layers that contain unneeded files are rewritten without them. The same input gives the same digest. The file \
+/usr/share/cupti-audit/proof.json in the new image lists all changes.
 
 Exit codes:
-  0  the image was made, and its audit for the phase passes
-  2  nothing was made: it could not be done, or the audit of what it came to does not pass
+  0  the image was written and passes its audit for the phase
+  2  no image was written: an error, or the new image would not pass its audit
 
 Examples:
-  cupti-audit slim trainer:1 --phase profiling --cupti-from nvidia/cuda:12.4.1-devel-ubuntu22.04 -o oci:out:1
+  cupti-audit slim app:1 -p profiling --cupti-from nvidia/cuda:12.4.1-devel-ubuntu22.04 -o oci:out
   cupti-audit slim docker-daemon:app --phase inference --drop -o docker-daemon:app:slim
   cupti-audit slim reg.example/app:1 --phase inference --drop --dry-run";
 
-/// Make an image that is ready for a phase, or smaller
+/// Make a new image that is ready for a phase, and smaller with --drop
 ///
 /// Needs no container engine.
 #[derive(Debug, Args)]
@@ -57,20 +58,20 @@ pub struct SlimArgs {
     // Exactly one, because a phase may drop files that another needs.
     #[arg(long, short, value_name = "PHASE")]
     phase: String,
-    /// Image, wheel or directory to copy CUPTI from, if needed [default: a copy in the image]
+    /// Image, wheel or directory to copy CUPTI from; needed if the image has no copy of its own
     #[arg(long, value_name = "IMAGE|WHEEL|DIR")]
     cupti_from: Option<String>,
-    /// Remove files the phase does not need
+    /// Remove files that the phase does not need
     #[arg(long)]
     drop: bool,
-    /// Where to write the new image
+    /// Where to write the new image, see Outputs; not needed with --dry-run
     // No default, because it could overwrite an existing image.
     #[arg(long = "output", short = 'o', value_name = "OUTPUT", value_parser = ImageOutput::parse, required_unless_present = "dry_run")]
     to: Option<ImageOutput>,
     /// Replace an existing output
     #[arg(long)]
     force: bool,
-    /// Print what would change and whether it would pass; write nothing
+    /// Write nothing; print the changes, and whether the new image would pass its audit
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

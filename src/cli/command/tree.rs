@@ -18,7 +18,7 @@ pub struct TreeArgs {
     image_name: String,
     /// Path in the image, or soname such as libcupti.so.12
     object: String,
-    /// Image as it is, or under the NVIDIA container runtime
+    /// Image as it is, or as the NVIDIA container runtime prepares it
     // The default is the unchanged image, as seen by a build or by a run without a GPU.
     #[arg(long, default_value = "as-is", value_parser = one_of(&WORLDS))]
     world: World,
@@ -31,10 +31,10 @@ pub struct TreeArgs {
 
 /// The environment of the loader.
 const WORLDS: [NamedValue<World>; 2] = [
-    ("as-is", "The image as it is", World::AsIs),
+    ("as-is", "The image as it is, without driver libraries", World::AsIs),
     (
         "nvidia",
-        "Driver libraries present, the loader's cache made anew",
+        "Driver libraries are present, and ldconfig has run",
         World::Nvidia,
     ),
 ];

@@ -26,16 +26,19 @@ use image_linkage::rootfs::FileCredentials;
 use image_source::ImageConfig;
 
 const HELP: &str = "\
-The audit of an image, asked of the container that this process runs in: its files with what was mounted and injected, its
-environment, its user and capabilities, and what the host grants by the files of /proc. Mounted folders are read where the
-system or a variable leads to them.
+Audits the container that it runs in: its files with everything that is mounted, the environment, user and \
+capabilities of this process, and what /proc and /dev show of the host. Mounted directories outside the system \
+directories are read only if a variable, the working directory or the command leads to them. Leave out --platform \
+and the options for registries: they are for images.
 
-With a command, that is what is judged; it takes the place of this process when nothing fails, else it is not started.
+With a command, the audit is about that command. If the exit code would be 0, the command then replaces this process. \
+Otherwise it is not started, except with --anyway.
 
 Exit codes:
-  0  what was asked for works here (without a command)
-  1  it does not
-  2  it could not be told
+  0  no finding at or above --fail-on
+  1  findings; the command was not started
+  2  an error, or an open verdict; the command was not started
+  After a start, the exit code is that of the command.
 
 Examples:
   cupti-audit verify --phase training
@@ -50,18 +53,18 @@ pub struct VerifyArgs {
     purpose: PurposeArgs,
     #[command(flatten)]
     target: GpuArgs,
-    /// Start the command despite findings
+    /// Command to check, and to start if the exit code would be 0
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// Start the command in any case
     #[arg(long)]
     anyway: bool,
     #[command(flatten)]
-    assumptions: AssumptionArgs,
-    #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
+    assumptions: AssumptionArgs,
+    #[command(flatten)]
     read: ReadArgs,
-    /// Command to check, and to start if nothing fails
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<String>,
 }
 
 /// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH` (linux/capability.h): each permits reading every file.

@@ -10,6 +10,7 @@ mod unmet_need;
 
 pub use phase_demand::{DemandLevel, UnmetDemand};
 pub use retention::PlanItem;
+pub use unmet_need::may_fail_phase;
 
 use std::collections::BTreeSet;
 

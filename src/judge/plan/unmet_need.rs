@@ -116,6 +116,17 @@ fn anybody(facts: &ImageFacts, api: &CuptiApi) -> bool {
     askers.any(|asker| asker.reach.as_is.usable(&api.id) == ApiAvailability::Yes)
 }
 
+/// Whether findings of `rule` with this usual severity become errors if they are why `phase` fails, see
+/// [`telling_finding`].
+pub fn may_fail_phase(rule: &Rule, phase: &Phase, usual: Option<Severity>) -> bool {
+    let is_about = match rule.kind {
+        SubjectKind::Image | SubjectKind::Copy | SubjectKind::DanglingLink => usual >= Some(Severity::Warning),
+        SubjectKind::Failure | SubjectKind::Unserved => usual.is_some(),
+        _ => false,
+    };
+    is_about && rule.cured_by == Some(RuleCure::InstallCupti) && !phase.apis.needs.is_empty()
+}
+
 /// The finding of the highest severity that explains a demand, so that one cause is one finding.
 pub(super) fn telling_finding<'f>(
     facts: &ImageFacts,

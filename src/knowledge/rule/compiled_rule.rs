@@ -155,11 +155,13 @@ pub enum RuleCure {
 }
 
 impl RuleCure {
-    /// The step, as a sentence about the program.
+    /// The step, as the end of a sentence about the Dockerfile.
     pub fn words(self) -> &'static str {
         match self {
-            Self::InstallCupti => "cupti-audit dockerfile adds CUPTI, or puts the existing copy on the search path",
-            Self::CleanLibraryPath => "cupti-audit dockerfile writes LD_LIBRARY_PATH without empty elements",
+            Self::InstallCupti => {
+                "writes a Dockerfile that installs CUPTI, or that puts a good copy in the image on the search path"
+            }
+            Self::CleanLibraryPath => "writes a Dockerfile that sets LD_LIBRARY_PATH without empty elements",
         }
     }
 }

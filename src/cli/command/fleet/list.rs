@@ -27,16 +27,20 @@ type NamedReferences = BTreeMap<String, BTreeSet<String>>;
 
 const HELP: &str = "\
 Sources:
-  registry:HOST[/REPOSITORY][:TAG]  what a registry holds; both may be patterns: registry:reg.example/team/*:v*
-  FILE, or - for standard input     references, a line each; a Dockerfile, by what it begins from; or what
-                                    kubectl get … -o json writes, by every container
+  registry:HOST[/REPOSITORY][:TAG]  images in a registry
+  FILE                              image references, one per line
+  FILE                              a Dockerfile: the images in its FROM lines
+  FILE                              the output of `kubectl get … -o json`: all containers
+  -                                 the same, from standard input
   IMAGE                             one image
+  REPOSITORY and TAG may be patterns: registry:reg.example/team/*:v*
+  Without REPOSITORY or TAG, all are listed.
 
-One line of JSON for each digest and platform, in the order of the digests: the same images give the same bytes.
+The worklist has one line of JSON for each digest and platform, sorted by digest. The same images give the same bytes.
 
 Exit codes:
   0  every image was found
-  2  one was not, or a source could not be read; the others are listed all the same
+  2  an image was not found, or a source could not be read; the worklist contains all others
 
 Examples:
   cupti-audit fleet list registry:reg.example/team/** > work.jsonl
@@ -46,7 +50,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct FleetListArgs {
-    /// Where to find the names of images
+    /// Where to find the names of images, see Sources
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<String>,
     /// Worklist to write; - is standard output

@@ -10,7 +10,7 @@ use crate::cli::terminal::CommandError;
 use crate::judge::outcome::RunExit;
 use clap::{Args, Subcommand};
 
-/// Audit many images: list them, share them among workers, report on all
+/// Audit many images with several workers, and report on all
 #[derive(Debug, Args)]
 pub struct FleetArgs {
     #[command(subcommand)]

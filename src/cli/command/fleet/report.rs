@@ -16,12 +16,12 @@ use clap::Args;
 const HELP: &str = "\
 Exit codes:
   0  no image has a finding at or above the --fail-on of the run
-  1  one has
-  2  one has an open verdict, no result, or could not be audited
+  1  an image has such a finding
+  2  an image has an open verdict or no result
 
 Examples:
   cupti-audit fleet report results --worklist work.jsonl
-  cupti-audit fleet report s3://audits/fleet --worklist tonight.jsonl --since last-night.jsonl --format html > fleet.html
+  cupti-audit fleet report s3://audits/fleet --worklist new.jsonl --since old.jsonl --format html > fleet.html
   cupti-audit fleet report results --worklist work.jsonl --format prometheus > /var/lib/node_exporter/cupti.prom";
 
 #[derive(Debug, Args)]

@@ -37,14 +37,16 @@ struct ShareCounts {
 }
 
 const HELP: &str = "\
-Takes its share by JOB_COMPLETION_INDEX (Kubernetes, with --shards), CLOUD_RUN_TASK_INDEX, SLURM_ARRAY_TASK_ID or
-AWS_BATCH_JOB_ARRAY_INDEX, or by --shard; all where none is set. Each image has one result, written once; what has one
-is passed over, so that a run goes on where it was killed. What could not be audited is noted beside, and tried again by
-the next run. A cache that the workers share (--cache-dir) has each layer read once.
+All workers get the same worklist. A worker takes its share by the number that the batch system gives it: \
+JOB_COMPLETION_INDEX (Kubernetes, with --shards), CLOUD_RUN_TASK_INDEX, SLURM_ARRAY_TASK_ID or \
+AWS_BATCH_JOB_ARRAY_INDEX. Or name the share with --shard. Without any of these, all images are audited.
+
+Images that have a result are skipped, so a killed run can be started again. Failures are recorded and tried again. \
+Workers that share a --cache-dir read each layer only once.
 
 Exit codes:
-  0  each image of the share has a result, whatever its verdict: fleet report says that
-  2  one has none; run it again
+  0  each image of the share has a result, whatever its verdict; `fleet report` shows the verdicts
+  2  an image has no result; run the command again
 
 Examples:
   cupti-audit fleet run work.jsonl --out results --phase training
@@ -60,10 +62,10 @@ pub struct FleetRunArgs {
     /// Where to write the results: a directory, or `s3://BUCKET/PREFIX`
     #[arg(long, value_name = "DIR|URL", env = "CUPTI_AUDIT_FLEET_OUT")]
     out: String,
-    /// Number of this worker's share, from 1
+    /// Share of this worker, such as 3/10; the first is 1
     #[arg(long, value_name = "K/N", value_parser = WorkShare::parse)]
     shard: Option<WorkShare>,
-    /// Number of workers [default: as the batch system tells]
+    /// Number of workers [default: from the variables of the batch system]
     #[arg(long, value_name = "N", env = "CUPTI_AUDIT_SHARDS", value_parser = at_least_one)]
     shards: Option<usize>,
     #[command(flatten)]
@@ -71,7 +73,7 @@ pub struct FleetRunArgs {
     /// Lowest severity that fails an image [default: error]
     #[arg(long, value_name = "SEVERITY", value_parser = one_of(&FAIL_ON), env = "CUPTI_AUDIT_FAIL_ON")]
     fail_on: Option<FailOn>,
-    /// Library to look for, by its file in libraries/ of the profiles
+    /// Library to audit for: the name of a file in libraries/ of the profiles
     #[arg(long, value_name = "NAME", env = "CUPTI_AUDIT_LIBRARY", hide_short_help = true, default_value = DEFAULT_LIBRARY)]
     library: String,
     #[command(flatten)]
