@@ -15,14 +15,14 @@ STATIC := $(CURDIR)/target/$(MUSL)/debug/cupti-audit
 test: parts static
 	mkdir -p target
 	static=; if [ -e $(STATIC) ]; then static=$(STATIC); fi; \
-	status=0; CUPTI_AUDIT_STATIC=$$static cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(LOG) || status=$$?; \
+	status=0; CUPTI_AUDIT_STATIC=$$static tests/in_memory.sh cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(LOG) || status=$$?; \
 	tests/counts.sh $(LOG); exit $$status
 
 # Slow tests that CI runs for every merge: builds the generated Dockerfiles with both builders of Docker, and compares ISA-L
 # with zlib-rs.
 test-builds: parts isal
 	mkdir -p target
-	status=0; cargo test --test dockerfile --no-fail-fast \
+	status=0; tests/in_memory.sh cargo test --test dockerfile --no-fail-fast \
 	  -- --ignored --show-output 2>&1 | tee $(LOG).builds || status=$$?; \
 	tests/counts.sh $(LOG).builds; exit $$status
 

@@ -3,11 +3,14 @@
     clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::missing_panics_doc,
+    clippy::unwrap_used,
     reason = "tests drive real programs on the host and say which are missing"
 )]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use tempfile::TempDir;
 
 /// The folder that `tests/parts.sh` fills.
 pub fn parts() -> PathBuf {
@@ -20,6 +23,22 @@ pub fn parts() -> PathBuf {
             },
             PathBuf::from,
         )
+}
+
+/// The folder of the root file systems that tests make: the one of `tests/in_memory.sh`, otherwise that of the parts.
+fn roots() -> PathBuf {
+    std::env::var_os("CUPTI_AUDIT_ROOTS").map_or_else(parts, PathBuf::from)
+}
+
+/// A new folder for a root file system, on the file system of [`debian`].
+pub fn root_folder() -> TempDir {
+    let mut folder = tempfile::Builder::new();
+    folder.prefix("root-").tempdir_in(roots()).unwrap()
+}
+
+/// The files of a Debian 12, for hard links from a [`root_folder`].
+pub fn debian() -> PathBuf {
+    roots().join("bookworm")
 }
 
 /// Reports that a test is skipped because `what` is missing; panics if all parts are required, as in CI.

@@ -6,16 +6,15 @@ use serde_json::Value;
 
 use crate::case::{Case, Host};
 use crate::image::{Image, Start};
-use crate::kit::Kit;
 use crate::run::{Cure, Outcome, first_error, said};
 
 /// Runs `verify` in the container, on the host before and after the fix.
-pub fn run(kit: &Kit, case: &Case, image: &Image, host: &Host) -> Outcome {
-    let report = verify(kit, case, image, &write(image.folder(), "host", host));
+pub fn run(case: &Case, image: &Image, host: &Host) -> Outcome {
+    let report = verify(case, image, &write(image.folder(), "host", host));
     let of_case = finding(&report, &case.rule);
     let first = first_error(&report).or(of_case).unwrap_or(&Value::Null);
     let fixed = case.fixed_host.as_ref();
-    let fixed = fixed.map(|fixed| verify(kit, case, image, &write(image.folder(), "fixed-host", fixed)));
+    let fixed = fixed.map(|fixed| verify(case, image, &write(image.folder(), "fixed-host", fixed)));
     let fix = match fixed {
         None => Cure::Not("no host has it".to_owned()),
         Some(report) if finding(&report, &case.rule).is_some() => Cure::Not("the finding is still there".to_owned()),
@@ -33,12 +32,7 @@ pub fn run(kit: &Kit, case: &Case, image: &Image, host: &Host) -> Outcome {
     }
 }
 
-fn verify(kit: &Kit, case: &Case, image: &Image, host: &Path) -> Value {
-    let program = kit.path("lent/bin/cupti-audit");
-    if !program.exists() {
-        // Another thread may have created it first.
-        drop(std::fs::hard_link(env!("CARGO_BIN_EXE_cupti-audit"), &program));
-    }
+fn verify(case: &Case, image: &Image, host: &Path) -> Value {
     let mut container = image.branch("container");
     container.start = Start {
         host: Some(host.to_path_buf()),

@@ -41,18 +41,17 @@ impl Kit {
         if !complete || !support::have_all(&programs) || !support::is_root() {
             return None;
         }
-        let folder = tempfile::Builder::new()
-            .prefix("root-")
-            .tempdir_in(support::parts())
-            .unwrap();
+        let folder = support::root_folder();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/incidents/kit/make.sh");
         let output = Command::new("bash")
             .arg(script)
-            .args([folder.path(), &support::parts()])
+            .args([folder.path(), &support::parts(), &support::debian()])
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
+        let program = folder.path().join("lent/bin/cupti-audit");
+        std::fs::copy(env!("CARGO_BIN_EXE_cupti-audit"), program).unwrap();
         let mut kit = Self {
             folder,
             digests: BTreeMap::new(),

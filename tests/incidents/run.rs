@@ -63,7 +63,7 @@ pub fn run(kit: &Kit, case: &Case, folder: &Path) -> Outcome {
         return check::run(kit, case, &image, file);
     }
     if let Some(host) = &case.host {
-        return host::run(kit, case, &image, host);
+        return host::run(case, &image, host);
     }
     let probe = image.ask(&probe_words(case));
     let words = format!("{}{}", said(&probe), probe.status);

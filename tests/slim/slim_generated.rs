@@ -105,10 +105,7 @@ impl<'w> Chunk<'w> {
         let images: Vec<_> = pairs
             .map(|(spec, members)| audit::image(world, spec, members))
             .collect();
-        let folder = tempfile::Builder::new()
-            .prefix("root-slim")
-            .tempdir_in(crate::support::parts())
-            .unwrap();
+        let folder = crate::support::root_folder();
         let mut layout = Layout::new();
         for (number, image) in images.iter().enumerate() {
             layout.add(&format!("n{number}"), std::slice::from_ref(image));

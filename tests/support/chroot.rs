@@ -67,10 +67,7 @@ const COPIED: [&str; 15] = [
 impl Root {
     /// The plain Debian with the program `probe`, which is in no layer.
     pub fn new(probe: &[u8]) -> Self {
-        let folder = tempfile::Builder::new()
-            .prefix("root-")
-            .tempdir_in(support::parts())
-            .unwrap();
+        let folder = support::root_folder();
         let root = Self {
             folder,
             layers: vec![DEBIAN.clone()],
@@ -79,8 +76,7 @@ impl Root {
         // intact.
         std::fs::create_dir(root.path("")).unwrap();
         let mut copy = Command::new("cp");
-        copy.current_dir(support::parts().join("bookworm"))
-            .args(["-al", "--parents"]);
+        copy.current_dir(support::debian()).args(["-al", "--parents"]);
         succeed(copy.args(COPIED).arg(root.path("")));
         // A hard-linked lock would be shared by all copies.
         for lock in ["lock", "lock-frontend", "triggers/Lock"] {

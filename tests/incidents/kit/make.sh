@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes in a new folder what the cases share: make.sh FOLDER PARTS.
+# Makes in a new folder what the cases share: make.sh FOLDER PARTS DEBIAN.
 #
 #   layers/NAME and layers/NAME.tar   the lower layers of images: a small Debian 12, a Python environment, …
 #   lent/                             mounted at /mnt while an image is made and asked; it is in no image
@@ -8,7 +8,7 @@
 # libraries stand in for the others of CUPTI, which are 35 of 40 MB and which no case calls.
 set -euo pipefail
 
-kit=$1 parts=$2
+kit=$1 parts=$2 debian=$3
 source=$(cd "$(dirname "$0")" && pwd)
 site=opt/venv/lib/python3.11/site-packages
 lent=$kit/lent
@@ -17,7 +17,7 @@ mkdir -p "$kit/layers" "$lent"/{bin,objects,wheelhouse,apt,wheels}
 # The C library, Python, apt, dpkg and ldconfig of Debian; not what takes time to read.
 debian() {
   local to=$kit/layers/debian
-  cp -al "$parts/bookworm" "$to"
+  cp -al "$debian" "$to"
   mv "$to/usr/share/dpkg" "$kit/dpkg-tables"
   rm -rf "$to"/usr/share/* "$to"/var/{cache,log}/* "$to"/var/lib/apt/lists/* "$to"/usr/bin/perl* "$to"/boot
   rm -rf "$to"/usr/lib/x86_64-linux-gnu/{gconv,perl-base,security,engines-3,krb5} "$to"/usr/lib/python3.11/{test,pydoc_data,unittest}
@@ -339,7 +339,7 @@ objects() {
   gcc -O1 -o "$lent/bin/ask" "$source/ask.c"
 }
 
-cp -al "$parts"/wheels/nvidia-cuda-* "$lent/wheels/"
+cp -a "$parts"/wheels/nvidia-cuda-* "$lent/wheels/"
 for library in nvperf_host nvperf_target checkpoint pcsamplingutil; do
   gcc -shared -nostdlib -x c /dev/null -Wl,-soname,lib$library.so -o "$lent/objects/lib$library.so"
   for file in "$lent"/wheels/nvidia-cuda-cupti*/nvidia/*/lib/lib$library.so; do

@@ -120,10 +120,7 @@ impl Base {
         if !support::have_all(&programs) || !crate::session::is_allowed() {
             return None;
         }
-        let folder = tempfile::Builder::new()
-            .prefix("root-base")
-            .tempdir_in(support::parts())
-            .unwrap();
+        let folder = support::root_folder();
         let root = folder.path();
         fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
         make_skeleton(root);
@@ -156,10 +153,7 @@ impl Base {
 
     /// A new root with the base's files.
     pub fn root(&self) -> tempfile::TempDir {
-        let root = tempfile::Builder::new()
-            .prefix("root-case")
-            .tempdir_in(support::parts())
-            .unwrap();
+        let root = support::root_folder();
         copy_tree(self.folder.path(), root.path(), true);
         root
     }

@@ -82,10 +82,7 @@ impl Base {
     pub fn new(python: bool) -> Option<Self> {
         let debian = support::part("bookworm")?;
         let members = members(&debian, python);
-        let folder = tempfile::Builder::new()
-            .prefix("root-base")
-            .tempdir_in(support::parts())
-            .unwrap();
+        let folder = support::root_folder();
         // Users other than root must be able to search it.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         unpack(&members, folder.path());
@@ -107,10 +104,7 @@ impl Base {
 
     /// A new root with hard links to the base's files.
     pub fn root(&self) -> tempfile::TempDir {
-        let root = tempfile::Builder::new()
-            .prefix("root-case")
-            .tempdir_in(support::parts())
-            .unwrap();
+        let root = support::root_folder();
         link_tree(self.folder.path(), root.path());
         root
     }

@@ -53,10 +53,7 @@ impl Root {
 
     /// Takes over a root that another program unpacked; its files already have their capabilities.
     pub fn unpacked(root: &Path) -> Self {
-        let folder = tempfile::Builder::new()
-            .prefix("root-case")
-            .tempdir_in(support::parts())
-            .unwrap();
+        let folder = support::root_folder();
         fs::rename(root, folder.path()).unwrap();
         let capable = Vec::new();
         Self { folder, capable }
