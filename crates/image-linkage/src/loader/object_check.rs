@@ -20,8 +20,10 @@ pub(super) struct OpenedObject {
 /// The role of an object. The checks depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ObjectRole {
-    /// The started program. musl does not treat it differently.
+    /// The program that the kernel maps. musl treats no role differently.
     Program,
+    /// A program or library that is the loader's argument, as in `ldd`. The loader maps it.
+    Argument,
     /// A dependency of the program.
     Library,
     /// Opened by dlopen, or a dependency of such an object.
@@ -80,7 +82,7 @@ pub(super) fn truncation(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal
     });
     // All loaders read the tables, and for a program the kernel zeroes the end of the last segment. Elsewhere, missing
     // code may never run.
-    let is_sure = |is_table: bool| is_table || role == ObjectRole::Program;
+    let is_sure = |is_table: bool| is_table || matches!(role, ObjectRole::Program | ObjectRole::Argument);
     if let Some((.., cut)) = cuts
         .clone()
         .find(|(is_table, is_gone, _)| *is_gone && is_sure(*is_table))

@@ -90,13 +90,13 @@ impl<'a> SimulatedProcess<'a> {
             resolution.unresolved.push(denied);
             return resolution;
         }
-        let found = match start {
+        let (found, role) = match start {
             // The kernel maps it; the process needs no read permission.
-            StartMode::Executed => setup.rootfs.lookup(path),
-            StartMode::Listed => self.maps.open(path),
+            StartMode::Executed => (setup.rootfs.lookup(path), ObjectRole::Program),
+            StartMode::Listed => (self.maps.open(path), ObjectRole::Argument),
         };
         let (tried, opened) = object_check::open_object(setup.rootfs, path, found, |facts| {
-            self.search.verify_object(setup, facts, ObjectRole::Program)
+            self.search.verify_object(setup, facts, role)
         });
         let Some(opened) = opened else {
             resolution.unresolved.push(refusal(path, &tried));

@@ -43,5 +43,6 @@ use testkit::parts as support;
 mod loader_caches;
 mod loader_credentials;
 mod loader_generated;
+mod loader_listed;
 mod loader_musl;
 mod loader_other;

@@ -77,7 +77,7 @@ fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<L
     let entry_size = if elf.class() == 1 { 32 } else { 56 };
     let verify = |words: &str| Some(LoadRefusal::Verify(words.to_owned()));
     let mapping = |words: &str| Some(LoadRefusal::Mapping(words.to_owned()));
-    let is_library = role != ObjectRole::Program;
+    let is_library = matches!(role, ObjectRole::Library | ObjectRole::Opened);
     let fault = |wanted: LoadFault| {
         let mut faults = elf.load_faults().filter(|fault| *fault == wanted);
         faults.find_map(|fault| fault_refusal(fault, linker, role))
@@ -123,7 +123,9 @@ fn fault_refusal(fault: LoadFault, linker: &DynamicLoader, role: ObjectRole) -> 
         // For a program, the kernel decides.
         _ if role == ObjectRole::Program => false,
         LoadFault::EmptyDynamic => !linker.libc.is_glibc_before((2, 35)),
-        LoadFault::AlignmentOffPage | LoadFault::OffsetOffPage => true,
+        // glibc 2.35 removed this check (glibc bug 28688).
+        LoadFault::AlignmentOffPage => linker.libc.is_glibc_before((2, 35)),
+        LoadFault::OffsetOffPage => true,
         LoadFault::NoOpen => role == ObjectRole::Opened,
     };
     let words = match fault {
