@@ -84,8 +84,8 @@ impl Changeset {
     pub(crate) fn place(&mut self, name: &[u8], limit: usize, links: usize) -> Result<Option<RootPath>, String> {
         let written = RootPath::new(name);
         // The kernel refuses such a path, so no engine can unpack the member.
-        if name.contains(&0) || name.len() > limit {
-            let what = format!("the name contains a NUL or is longer than {limit} bytes; the entry is ignored");
+        if name.len() > limit {
+            let what = format!("the name is longer than {limit} bytes; the entry is ignored");
             self.refused(&written, what);
             return Ok(None);
         }

@@ -98,8 +98,14 @@ fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let text = record.get(space + 1..)?.strip_suffix(b"\n")?;
     let equals = text.iter().position(|&byte| byte == b'=')?;
     let (key, value) = (text.get(..equals)?, text.get(equals + 1..)?);
-    // Go rejects a record without a key (`validPAXRecord`).
-    (!key.is_empty()).then_some((key, value, rest))
+    is_valid(key, value).then_some((key, value, rest))
+}
+
+/// Whether engines accept a record (Go's archive/tar, `validPAXRecord`). Other values may contain NULs.
+fn is_valid(key: &[u8], value: &[u8]) -> bool {
+    let is_text = matches!(key, b"path" | b"linkpath" | b"uname" | b"gname");
+    let is_cut = key.contains(&0) || is_text && value.contains(&0);
+    !key.is_empty() && !is_cut
 }
 
 /// A decimal number of at most 63 bits, the range of a size.

@@ -91,14 +91,10 @@ impl MemberHeaders<'_> {
     /// Errors: Malformed headers.
     pub(super) fn read(&self, size: u64) -> Result<TarMember, String> {
         let records = pax::read_records(self.records)?;
-        let are_two = |one: &[u8], other: &[u8]| !one.is_empty() && !other.is_empty();
-        // Readers differ on which one counts, so reject the ambiguity.
-        if are_two(self.long_name, records.path) || are_two(self.long_link, records.linkpath) {
-            return Err("both a PAX record and a GNU long name give the name".to_owned());
-        }
         let first = |texts: [&[u8]; 3]| texts.into_iter().find(|text| !text.is_empty()).map(<[u8]>::to_vec);
-        let name = first([records.sparse.name, records.path, self.long_name]).unwrap_or_else(|| name(self.block));
-        let link = first([records.linkpath, self.long_link, text(self.field(LINK))]).unwrap_or_default();
+        // Go's archive/tar prefers a GNU long name to a PAX record.
+        let name = first([records.sparse.name, self.long_name, records.path]).unwrap_or_else(|| name(self.block));
+        let link = first([self.long_link, records.linkpath, text(self.field(LINK))]).unwrap_or_default();
         let flag = self.field(KIND).first().copied().unwrap_or_default();
         let kind = TarKind::new(flag, &name);
         let size = records.size.unwrap_or(size);

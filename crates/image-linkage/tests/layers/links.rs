@@ -230,19 +230,13 @@ fn l20_names_are_bytes() {
 fn impossible_names_are_reported() {
     let long = "d/".repeat(2048) + "x";
     let tar = Tar::new()
-        .pax(&[("path", "a\0b")])
-        .file("x", b"content")
         .pax(&[("path", &long)])
         .file("x", b"content")
         .file("after", b"");
     let found = read(&tar.end());
     assert_eq!(found[0], "/after 0");
-    assert_eq!(found.len(), 3, "{found:?}");
-    assert!(
-        found[1..]
-            .iter()
-            .all(|line| line.contains("contains a NUL or is longer"))
-    );
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[1].contains("the name is longer than"), "{found:?}");
 }
 
 #[test]

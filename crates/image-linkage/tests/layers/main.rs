@@ -16,6 +16,7 @@ mod bounds;
 mod changesets;
 mod damage;
 mod elf;
+mod engine;
 mod headers;
 mod interest;
 mod kept;
