@@ -382,6 +382,71 @@ fn the_platform_chooses_among_manifests_and_in_nested_indexes() {
 }
 
 #[test]
+fn without_a_platform_in_the_index_the_configs_decide() {
+    let (one, two) = (layer(&["a"]), layer(&["b"]));
+    let (amd, arm) = (blobs("amd64", &[(&one, &one)]), blobs("arm64", &[(&two, &two)]));
+    let both = Archive::join(amd.archive.clone(), arm.archive.clone());
+    let stated = r#","platform":{"os":"linux","architecture":"arm64"}"#;
+    let [on_amd, on_arm, on_s390x] = ["linux/amd64", "linux/arm64", "linux/s390x"].map(|platform| Ask {
+        platform: Some(platform),
+        ..OCI
+    });
+    let found = |oci: &crate::image_archive::Oci, platform: &str, file: &str| {
+        format!(r#"oci-archive {} {platform} [["/{file}"]]"#, &oci.manifest[..6])
+    };
+    for descriptors in [
+        [arm.descriptor(""), amd.descriptor("")],
+        [amd.descriptor(""), arm.descriptor("")],
+        [arm.descriptor(stated), amd.descriptor("")],
+    ] {
+        let archive = layout(both.clone(), &index(&descriptors));
+        check(&archive, on_amd, &found(&amd, "linux/amd64", "a"));
+        check(&archive, on_arm, &found(&arm, "linux/arm64", "b"));
+        let text = from_file(&archive.tar(), on_s390x);
+        assert!(
+            text.contains("linux/amd64") && !text.contains("without platform"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_artifact_and_a_missing_image_have_no_platform() {
+    let one = layer(&["a"]);
+    let arm = blobs("arm64", &[(&one, &one)]);
+    let chart = format!(
+        r#"{{"schemaVersion":2,"config":{{"mediaType":"application/vnd.cncf.helm.config.v1+json","digest":"sha256:{}","size":2}},"layers":[]}}"#,
+        sha256("{}")
+    );
+    let of_chart = format!(
+        r#"{{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:{}","size":{}}}"#,
+        sha256(&chart),
+        chart.len()
+    );
+    // `docker save` omits the images of other platforms.
+    let missing = blobs("amd64", &[]).descriptor("");
+    let archive = arm
+        .archive
+        .clone()
+        .file(&format!("blobs/sha256/{}", sha256(&chart)), &chart);
+    let archive = layout(archive, &index(&[of_chart, missing, arm.descriptor("")]));
+    let asked = |platform| Ask {
+        platform: Some(platform),
+        ..OCI
+    };
+    let found = format!(r#"oci-archive {} linux/arm64 [["/a"]]"#, &arm.manifest[..6]);
+    check(&archive, asked("linux/arm64"), &found);
+    let none = "an image without platform";
+    check(
+        &archive,
+        asked("linux/amd64"),
+        &format!(
+            "no image for platform linux/amd64 in saved; it offers {none}, {none}, linux/arm64; choose one with --platform"
+        ),
+    );
+}
+
+#[test]
 fn s_14_without_a_manifest_the_layer_order_is_unknown() {
     check(
         &Archive::default().file("1/layer.tar", layer(&["a"])),
@@ -439,26 +504,12 @@ fn s_04_bytes_that_differ_from_their_digest_are_refused() {
     assert_eq!(from_file(&bad.tar(), OCI), format!("layer a layer: {reason}"));
     let stream = from_stream(&bad.tar(), OCI, &Limits::default());
     assert_eq!(stream, format!("layer {name}: {reason}"));
-    // In an old archive, the name of the config is its digest, and the config lists the layers' digests.
-    let json = config("amd64", &[&one]);
-    let classic = |config: &str, layer: &[u8]| {
-        let name = format!("{}.json", sha256(&json));
-        Archive::default()
-            .file(&name, config)
-            .file("layer.tar", layer)
-            .file("manifest.json", format!("[{}]", entry(&name, &[], &["layer.tar"])))
-    };
-    let forged = json.replace("amd64", "arm64");
-    check(
-        &classic(&forged, &one),
-        ANY,
-        &format!(
-            "{0}.json in saved: expected digest sha256:{0}, found sha256:{1}; the source is damaged or was tampered with",
-            sha256(&json),
-            sha256(&forged)
-        ),
-    );
-    let bad = classic(&json, &other).tar();
+    // In an old archive, the config lists the layers' digests.
+    let bad = Archive::default()
+        .file("c.json", config("amd64", &[&one]))
+        .file("layer.tar", &other)
+        .file("manifest.json", format!("[{}]", entry("c.json", &[], &["layer.tar"])))
+        .tar();
     assert_eq!(
         from_stream(&bad, ANY, &Limits::default()),
         format!(
@@ -468,6 +519,55 @@ fn s_04_bytes_that_differ_from_their_digest_are_refused() {
         )
     );
     assert!(from_file(&bad, ANY).starts_with("layer a layer: the uncompressed bytes have the digest"));
+}
+
+/// The config names of an archive: by its digest, by another one, and others.
+fn config_names(config: &str) -> [String; 7] {
+    let (own, other) = (sha256(config), sha256("other"));
+    [
+        format!("{own}.json"),
+        format!("{other}.json"),
+        format!("sha256:{other}"),
+        format!("blobs/sha256/{other}"),
+        own,
+        "config".to_owned(),
+        "x/config.json".to_owned(),
+    ]
+}
+
+#[test]
+fn a_config_is_read_by_any_name() {
+    let one = layer(&["a"]);
+    let json = config("amd64", &[&one]);
+    let engine = crate::docker::Dockerd::start();
+    for (at, name) in config_names(&json).iter().enumerate() {
+        let tag = format!("app:{at}");
+        let archive = Archive::default()
+            .file(name, &json)
+            .file("layer.tar", &one)
+            .file("manifest.json", format!("[{}]", entry(name, &[&tag], &["layer.tar"])));
+        let expected = r#"docker-archive - linux/amd64 [["/a"]]"#;
+        check(&archive, ANY, expected);
+        // Its ID is the digest of its bytes.
+        check(&archive, ask(&sha256(&json)[..12]), expected);
+        check(
+            &archive,
+            ask(&sha256("other")[..12]),
+            &format!("saved has no image \"{}\"; it has {tag}", &sha256("other")[..12]),
+        );
+        let Some(engine) = &engine else { continue };
+        let file = engine.dir().join("saved.tar").display().to_string();
+        std::fs::write(&file, archive.tar()).unwrap();
+        engine.must(&["load", "--input", &file]);
+        let id = engine.must(&["image", "inspect", "--format", "{{.Id}}", &tag]);
+        assert_eq!(id, format!("sha256:{}", sha256(&json)), "{name}");
+    }
+    if engine.is_some() {
+        println!(
+            "Docker loads the image by each of {} config names",
+            config_names(&json).len()
+        );
+    }
 }
 
 #[test]

@@ -113,73 +113,103 @@ fn begin(bytes: &[u8]) -> String {
     image_linkage::escape::escape_bytes(bytes.get(..bytes.len().min(60)).unwrap_or_default())
 }
 
-/// Chooses the image for `wanted` from an index, or for the host's platform if none was requested.
+/// The maximum number of configs read for the platforms that an index does not state. Each costs two requests.
+const UNSTATED: usize = 20;
+
+/// Reads the platform in the config of a manifest; `None` if the config does not state it.
+pub(crate) type ReadPlatform<'a> = &'a dyn Fn(&Descriptor) -> Result<Option<Platform>, ImageError>;
+
+/// Chooses the image for `wanted` from an index, or for the host's platform if none was requested. Skips attestations.
 ///
-/// Skips attestations, which `BuildKit` lists as platform `unknown/unknown`. An entry without a platform matches if it
-/// is the only one.
+/// If no stated platform fits, the configs of the other images decide. Engines differ: skopeo takes the first image
+/// without a platform, containerd reads the configs, Docker 20.10 refuses all.
 ///
-/// Errors: [`ImageError::Platform`] with the platforms in the index.
-pub(crate) fn choose_manifest<'a>(
+/// Errors: [`ImageError::Platform`] with the platforms in the index, or an error of `read`.
+pub(crate) fn choose_manifest(
     what: &str,
-    index: &'a [Descriptor],
+    index: &[Descriptor],
     wanted: Option<&Platform>,
-) -> Result<&'a Descriptor, ImageError> {
-    let images = images_of_index(index);
+    read: ReadPlatform<'_>,
+) -> Result<Descriptor, ImageError> {
+    let mut images = images_of_index(index);
     // Not always amd64: a verdict on an image that the user's machine never runs would mislead.
     let host = Platform::host();
     let wish = wanted.unwrap_or(&host);
-    let is = |fits: &dyn Fn(&Platform) -> bool| {
-        let mut images = images.iter().copied();
-        images.find(|descriptor| descriptor.platform.as_ref().is_some_and(fits))
-    };
-    // A request without a variant accepts any, and prefers an image without one.
-    if let Some(found) = is(&|offered| offered == wish).or_else(|| is(&|offered| wish.accepts(offered))) {
-        return Ok(found);
+    if let Some(found) = find_platform(&images, wish) {
+        return Ok(found.clone());
     }
-    match images.as_slice() {
-        // A single image is accepted even if it does not fit the host, unless a platform was requested.
-        [only] if wanted.is_none() || only.platform.is_none() => Ok(only),
-        _ => Err(ImageError::Platform {
+    // A single image is accepted even if it does not fit the host, unless a platform was requested.
+    if let [only] = images.as_slice()
+        && (wanted.is_none() || only.platform.is_none())
+    {
+        return Ok(only.clone());
+    }
+    read_unstated(&mut images, read)?;
+    find_platform(&images, wish)
+        .cloned()
+        .ok_or_else(|| ImageError::Platform {
             what: what.to_owned(),
             wanted: wish.to_string(),
-            offered: images
-                .iter()
-                .map(|descriptor| {
-                    descriptor
-                        .platform
-                        .as_ref()
-                        .map_or_else(|| "an image without platform".to_owned(), ToString::to_string)
-                })
-                .collect(),
-        }),
-    }
+            offered: images.iter().map(platform_words).collect(),
+        })
 }
 
-pub(crate) fn images_of_index(index: &[Descriptor]) -> Vec<&Descriptor> {
+/// The image for a platform. A wish without a variant accepts any, and prefers an image without one.
+fn find_platform<'i>(images: &'i [Descriptor], wish: &Platform) -> Option<&'i Descriptor> {
+    let find = |fits: &dyn Fn(&Platform) -> bool| {
+        let mut images = images.iter();
+        images.find(|image| image.platform.as_ref().is_some_and(fits))
+    };
+    find(&|offered| offered == wish).or_else(|| find(&|offered| wish.accepts(offered)))
+}
+
+fn platform_words(image: &Descriptor) -> String {
+    let platform = image.platform.as_ref();
+    platform.map_or_else(|| "an image without platform".to_owned(), ToString::to_string)
+}
+
+/// Fills in the platforms that an index does not state. A document that is not an image's keeps none.
+fn read_unstated(images: &mut [Descriptor], read: ReadPlatform<'_>) -> Result<(), ImageError> {
+    let unstated = images.iter_mut().filter(|image| image.platform.is_none());
+    for image in unstated.take(UNSTATED) {
+        image.platform = match read(image) {
+            Err(ImageError::NotAnImage { .. }) => None,
+            read => read?,
+        };
+    }
+    Ok(())
+}
+
+fn images_of_index(index: &[Descriptor]) -> Vec<Descriptor> {
     let is_image = |descriptor: &&Descriptor| {
         let platform = descriptor.platform.as_ref();
-        // The platform identifies an attestation; its annotation is specific to BuildKit.
+        // BuildKit lists an attestation as platform unknown/unknown. Its annotation is specific to BuildKit.
         platform.is_none_or(|platform| platform.os != "unknown")
     };
-    index.iter().filter(is_image).collect()
+    index.iter().filter(is_image).cloned().collect()
 }
 
-/// The platforms in an index; or its only image, if the index gives no platform and the config must.
-pub(crate) fn index_platforms(index: &[Descriptor]) -> ControlFlow<Vec<Platform>, Descriptor> {
-    let images = images_of_index(index);
-    match images.as_slice() {
-        [only] if only.platform.is_none() => ControlFlow::Continue((*only).clone()),
-        all => {
-            let named = all.iter().filter_map(|image| image.platform.clone());
-            ControlFlow::Break(named.collect())
-        }
+/// The platforms in an index and in the configs of the other images; or its only image, if the index gives no platform.
+///
+/// Errors: An error of `read`.
+pub(crate) fn index_platforms(
+    index: &[Descriptor],
+    read: ReadPlatform<'_>,
+) -> Result<ControlFlow<Vec<Platform>, Descriptor>, ImageError> {
+    let mut images = images_of_index(index);
+    if let [only] = images.as_slice()
+        && only.platform.is_none()
+    {
+        return Ok(ControlFlow::Continue(only.clone()));
     }
+    read_unstated(&mut images, read)?;
+    let named = images.into_iter().filter_map(|image| image.platform);
+    Ok(ControlFlow::Break(named.collect()))
 }
 
-/// The platform of a single image; empty if its config does not state it.
-pub(crate) fn known_platform(platform: Platform) -> Vec<Platform> {
-    let is_known = !platform.architecture.is_empty();
-    is_known.then_some(platform).into_iter().collect()
+/// The platform in a config; `None` if the config does not state it.
+pub(crate) fn known_platform(platform: Platform) -> Option<Platform> {
+    Some(platform).filter(|platform| !platform.architecture.is_empty())
 }
 
 /// Checks that a single image has the requested platform.
@@ -333,7 +363,7 @@ mod tests {
             panic!("an index")
         };
         let wanted = |text: &str| {
-            choose_manifest("x", &index, Some(&Platform::parse(text).unwrap()))
+            choose_manifest("x", &index, Some(&Platform::parse(text).unwrap()), &|_| Ok(None))
                 .map(|descriptor| descriptor.platform.as_ref().map(ToString::to_string))
         };
         let arm64 = wanted("linux/arm64").unwrap();

@@ -34,7 +34,7 @@ struct SavedImage {
 /// An entry and its parsed config.
 struct ImageCandidate<'a> {
     entry: &'a SavedImage,
-    digest: Option<Digest>,
+    digest: Digest,
     platform: Platform,
     config: ImageConfig,
     /// The raw config.
@@ -69,7 +69,7 @@ pub(super) fn list_saved_platforms(
     let entries = read_entries(documents.what(), entries)?;
     let candidates = candidates(documents, &entries, wanted, request)?;
     let platforms = candidates.into_iter().map(|candidate| candidate.platform);
-    Ok(platforms.flat_map(manifest::known_platform).collect())
+    Ok(platforms.filter_map(manifest::known_platform).collect())
 }
 
 fn read_entries(what: &str, manifest: &[u8]) -> Result<Vec<SavedImage>, ImageError> {
@@ -83,7 +83,7 @@ fn candidates<'a>(
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<Vec<ImageCandidate<'a>>, ImageError> {
-    named(documents.what(), entries, wanted)?
+    named(documents, entries, wanted, request.limits().document)?
         .into_iter()
         .map(|entry| candidate(documents, entry, request))
         .collect()
@@ -91,10 +91,12 @@ fn candidates<'a>(
 
 /// The entries with the wanted name. Without a name, all entries if they share one name.
 fn named<'a>(
-    what: &str,
+    documents: &dyn DocumentStore,
     entries: &'a [SavedImage],
     wanted: &WantedImage<'_>,
+    limit: u64,
 ) -> Result<Vec<&'a SavedImage>, ImageError> {
+    let what = documents.what();
     let shown = || entries.iter().map(name);
     // A config listed twice is one image.
     let each_once = |mut entries: Vec<&'a SavedImage>| {
@@ -117,7 +119,13 @@ fn named<'a>(
     if !by_tag.is_empty() {
         return Ok(by_tag);
     }
-    let by_id = each_once(entries.iter().filter(|entry| has_id(entry, name)).collect());
+    let mut by_id = Vec::new();
+    for entry in entries {
+        if has_id(documents, entry, name, limit)? {
+            by_id.push(entry);
+        }
+    }
+    let by_id = each_once(by_id);
     match by_id.len() {
         0 => Err(name_not_found(what, name, shown())),
         1 => Ok(by_id),
@@ -135,11 +143,14 @@ fn name(entry: &SavedImage) -> &str {
 }
 
 /// Whether `id` is the config's digest or a prefix of it, as engines show.
-fn has_id(entry: &SavedImage, id: &str) -> bool {
+fn has_id(documents: &dyn DocumentStore, entry: &SavedImage, id: &str, limit: u64) -> Result<bool, ImageError> {
     // Shorter prefixes would match by chance.
     let hex = id.strip_prefix("sha256:").unwrap_or(id);
-    hex.len() >= 4
-        && digest_of_name(&RootPath::from(entry.config.as_str())).is_some_and(|digest| digest.digest().starts_with(hex))
+    if hex.len() < 4 || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Ok(false);
+    }
+    let config = documents::find_document(documents, &RootPath::from(entry.config.as_str()), None, None, limit)?;
+    Ok(config.is_some_and(|config| Digest::of(&config).digest().starts_with(hex)))
 }
 
 fn candidate<'a>(
@@ -147,10 +158,10 @@ fn candidate<'a>(
     entry: &'a SavedImage,
     request: &OpenRequest<'_>,
 ) -> Result<ImageCandidate<'a>, ImageError> {
+    // Engines compute the digest and ignore the name (Docker 20.10, skopeo 1.9).
     let name = RootPath::from(entry.config.as_str());
-    let digest = digest_of_name(&name);
-    let limit = request.limits().document;
-    let bytes = documents::read_document(documents, &name, digest.as_ref(), None, limit)?;
+    let bytes = documents::read_document(documents, &name, None, None, request.limits().document)?;
+    let digest = Digest::of(&bytes);
     let (platform, config) = config::read_image_config(&documents::name_member(documents, &name), &bytes)?;
     Ok(ImageCandidate {
         entry,
@@ -213,10 +224,8 @@ fn image(
     }
     let members: Vec<RootPath> = names.iter().map(|name| name.as_str().into()).collect();
     let mut layers = layers(&members, &chosen.config);
-    let found = chosen
-        .digest
-        // The OCI manifest adds what manifest.json lacks: digests, media types and sizes as in the registry.
-        .and_then(|config| oci_index::manifest_of_config(documents, &config, request));
+    // The OCI manifest adds what manifest.json lacks: digests, media types and sizes as in the registry.
+    let found = oci_index::manifest_of_config(documents, &chosen.digest, request);
     if let Some(found) = &found {
         let described = manifest::describe_layers(what, &found.manifest, &chosen.config, request.limits())?;
         // Otherwise a hostile archive could show different images to `docker load` and to tools that read the index.

@@ -36,8 +36,9 @@ pub(crate) fn choose_indexed_image(
     request: &OpenRequest<'_>,
 ) -> Result<ChosenImage, ImageError> {
     let choose = |what: &str, index: &[Descriptor]| {
-        let chosen = manifest::choose_manifest(what, index, request.platform)?;
-        Ok(ControlFlow::<Infallible, _>::Continue(chosen.clone()))
+        let read = |descriptor: &Descriptor| read_platform(documents, descriptor, request);
+        let chosen = manifest::choose_manifest(what, index, request.platform, &read)?;
+        Ok(ControlFlow::<Infallible, _>::Continue(chosen))
     };
     let ControlFlow::Continue(found) = find_manifest(documents, wanted, request, choose)?;
     image(documents, kind, wanted, found, request)
@@ -49,12 +50,13 @@ pub(super) fn list_indexed_platforms(
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<Vec<Platform>, ImageError> {
-    let choose = |_: &str, index: &[Descriptor]| Ok(manifest::index_platforms(index));
+    let read = |descriptor: &Descriptor| read_platform(documents, descriptor, request);
+    let choose = |_: &str, index: &[Descriptor]| manifest::index_platforms(index, &read);
     match find_manifest(documents, wanted, request, choose)? {
         ControlFlow::Break(platforms) => Ok(platforms),
         ControlFlow::Continue(found) => {
             let (_, platform, _) = read_config(documents, &found.manifest.config, request)?;
-            Ok(manifest::known_platform(platform))
+            Ok(manifest::known_platform(platform).into_iter().collect())
         }
     }
 }
@@ -207,6 +209,21 @@ fn read_config(
     let what = documents::name_member(documents, &name);
     let (platform, config) = config::read_image_config(&what, &bytes)?;
     Ok((bytes, platform, config))
+}
+
+/// Reads the platform in the config of a manifest; `None` for other documents.
+fn read_platform(
+    documents: &dyn DocumentStore,
+    descriptor: &Descriptor,
+    request: &OpenRequest<'_>,
+) -> Result<Option<Platform>, ImageError> {
+    let (name, bytes) = read_blob(documents, descriptor, request)?;
+    let what = documents::name_member(documents, &name);
+    let manifest::ManifestDocument::Manifest(manifest) = manifest::read_manifest(&what, &bytes)? else {
+        return Ok(None);
+    };
+    let (_, platform, _) = read_config(documents, &manifest.config, request)?;
+    Ok(manifest::known_platform(platform))
 }
 
 /// Applies `choose` from the wanted images through nested indexes down to one manifest, unless it breaks.

@@ -14,7 +14,7 @@ use reqwest::header::{CONTENT_RANGE, HeaderMap};
 use super::client::RepositoryClient;
 use super::request_errors::remote_error;
 use super::retry::{AttemptFailure, RetryWaits};
-use super::steady_body::{HEADWAY, SteadyBody};
+use super::steady_body::{HEADWAY, SteadyBody, broken_body};
 use crate::image_error::ImageError;
 use image_linkage::digest::Digest;
 
@@ -94,7 +94,7 @@ impl BlobReader {
             Ok(_) => Err(AttemptFailure::passing(
                 self.broken("the registry sent less than before"),
             )),
-            Err(error) => Err(AttemptFailure::passing(self.broken(&cause(&error)))),
+            Err(error) => Err(AttemptFailure::passing(self.broken(&broken_body(&error)))),
         }
     }
 
@@ -156,7 +156,7 @@ impl Read for BlobReader {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // All bytes arrived, so an error at the end of the connection does not matter.
                 Err(_) if complete => return Ok(0),
-                Err(error) => self.resume(&cause(&error)).map_err(io::Error::other)?,
+                Err(error) => self.resume(&broken_body(&error)).map_err(io::Error::other)?,
             }
         }
     }
@@ -167,14 +167,4 @@ fn first_byte(response: &Response) -> Option<u64> {
     let value = response.headers().get(CONTENT_RANGE)?.to_str().ok()?;
     let (first, _) = value.trim().strip_prefix("bytes ")?.split_once('-')?;
     first.trim().parse().ok()
-}
-
-/// Why a read failed, without the URL, which may contain a signature.
-fn cause(error: &io::Error) -> String {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<reqwest::Error>());
-    match inner {
-        Some(inner) if inner.is_timeout() => "nothing more arrived in time".to_owned(),
-        None if error.kind() == io::ErrorKind::TimedOut => "it came too slowly (slowest-seconds)".to_owned(),
-        _ => "the connection broke".to_owned(),
-    }
 }

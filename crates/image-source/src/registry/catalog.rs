@@ -10,6 +10,7 @@ use super::client::RepositoryClient;
 use super::options::RegistryOptions;
 use super::request_errors::{remote_error, shorten_text};
 use super::retry::{AttemptFailure, retry_attempts};
+use super::steady_body::broken_body;
 use crate::image_error::ImageError;
 
 /// The number of names requested per page; a registry may return fewer.
@@ -76,7 +77,10 @@ fn read_page(client: &RepositoryClient, asked: &str) -> Result<(NamePage, Option
     let next = next.map_err(|what| remote_error(format!("{} is only begun: {what}", client.written)))?;
     let mut bytes = Vec::new();
     let read = answer.body(None).take(PAGE_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|error| AttemptFailure::passing(remote_error(format!("{} broke off: {error}", client.written))))?;
+    read.map_err(|error| {
+        let why = broken_body(&error);
+        AttemptFailure::passing(remote_error(format!("{} broke off: {why}", client.written)))
+    })?;
     let page = serde_json::from_slice(&bytes).map_err(|error| {
         let begin = shorten_text(bytes.get(..bytes.len().min(60)).unwrap_or_default());
         remote_error(format!(

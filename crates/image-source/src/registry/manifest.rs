@@ -9,6 +9,7 @@ use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use super::client::RepositoryClient;
 use super::request_errors::{media_type, remote_error, shorten_text};
 use super::retry::{AttemptFailure, retry_attempts};
+use super::steady_body::broken_body;
 use crate::image_error::ImageError;
 use crate::manifest::{self, Descriptor, FoundManifest, ManifestDocument};
 use crate::registry_reference::RegistryReference;
@@ -83,6 +84,21 @@ pub(super) fn fetch_manifest<B>(
     ))
 }
 
+/// Fetches the document that an index describes.
+///
+/// Errors: It does not exist, is not an image or does not match its digest.
+pub(super) fn read_described(
+    client: &RepositoryClient,
+    described: &Descriptor,
+    limit: u64,
+) -> Result<ManifestDocument, ImageError> {
+    let (name, digest) = (&client.written, &described.digest);
+    let arrived = fetch_document(client, &format!("manifests/{digest}"), limit)?;
+    let what = format!("manifest {digest} of {name}");
+    let bytes = verify::read_document(&what, &*arrived.bytes, Some(digest), Some(described.size), limit)?;
+    manifest::read_manifest(name, &bytes)
+}
+
 /// The digest of a document requested by tag, checked against the registry's header.
 fn computed(what: &str, bytes: &[u8], claimed: Option<&str>) -> Result<Digest, ImageError> {
     if let Some(claimed) = claimed {
@@ -122,14 +138,15 @@ fn attempt(client: &RepositoryClient, part: &str, limit: u64) -> Result<FetchedD
         .body(None)
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
-        .map_err(|_| {
+        .map_err(|error| {
             let what = part
                 .strip_prefix("manifests/")
                 .map_or_else(|| part.to_owned(), |name| format!("the manifest {name}"));
             AttemptFailure::passing(remote_error(format!(
-                "{}: {what} broke off after {} bytes; try again later",
+                "{}: {what} broke off after {} bytes ({}); try again later",
                 client.registry,
-                bytes.len()
+                bytes.len(),
+                broken_body(&error)
             )))
         })?;
     // Login pages of proxies and captive portals answer 200, some with no media type or a wrong one.

@@ -30,7 +30,8 @@ use crate::config::ImageConfig;
 use crate::image::{Image, LayerDescriptor};
 use crate::image_error::ImageError;
 use crate::manifest::{
-    Descriptor, ImageManifest, choose_manifest, describe_layers, expect_platform, index_platforms, known_platform,
+    Descriptor, ImageManifest, ManifestDocument, choose_manifest, describe_layers, expect_platform, index_platforms,
+    known_platform,
 };
 use crate::platform::Platform;
 use crate::registry_reference::RegistryReference;
@@ -87,6 +88,20 @@ impl RegistrySource {
         let (platform, config) = config::read_image_config(&self.written, &bytes)?;
         Ok((bytes, platform, config))
     }
+
+    /// The platform in the config of a manifest; `None` for other documents.
+    fn read_platform(
+        &self,
+        client: &Arc<RepositoryClient>,
+        described: &Descriptor,
+        limit: u64,
+    ) -> Result<Option<Platform>, ImageError> {
+        let ManifestDocument::Manifest(manifest) = manifest::read_described(client, described, limit)? else {
+            return Ok(None);
+        };
+        let (_, platform, _) = self.config(client, &manifest, limit)?;
+        Ok(known_platform(platform))
+    }
 }
 
 impl ImageSource for RegistrySource {
@@ -95,8 +110,9 @@ impl ImageSource for RegistrySource {
         let client = Arc::new(self.client()?);
         let limit = request.limits().document;
         let choose = |what: &str, index: &[Descriptor]| {
-            let chosen = choose_manifest(what, index, request.platform)?;
-            Ok(ControlFlow::<Infallible, _>::Continue(chosen.clone()))
+            let read = |descriptor: &Descriptor| self.read_platform(&client, descriptor, limit);
+            let chosen = choose_manifest(what, index, request.platform, &read)?;
+            Ok(ControlFlow::<Infallible, _>::Continue(chosen))
         };
         let ControlFlow::Continue(found) = manifest::fetch_manifest(&client, &self.reference, limit, choose)?;
         let (bytes, platform, config) = self.config(&client, &found.manifest, limit)?;
@@ -126,12 +142,13 @@ impl ImageSource for RegistrySource {
     fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
         let client = Arc::new(self.client()?);
         let limit = request.limits().document;
-        let choose = |_: &str, index: &[Descriptor]| Ok(index_platforms(index));
+        let read = |descriptor: &Descriptor| self.read_platform(&client, descriptor, limit);
+        let choose = |_: &str, index: &[Descriptor]| index_platforms(index, &read);
         match manifest::fetch_manifest(&client, &self.reference, limit, choose)? {
             ControlFlow::Break(platforms) => Ok(platforms),
             ControlFlow::Continue(found) => {
                 let (_, platform, _) = self.config(&client, &found.manifest, limit)?;
-                Ok(known_platform(platform))
+                Ok(known_platform(platform).into_iter().collect())
             }
         }
     }

@@ -9,7 +9,7 @@ use reqwest::blocking::Response;
 /// The bytes that must arrive within [`super::RetryPolicy::slowest`].
 pub(super) const HEADWAY: u64 = 64 << 10;
 
-/// The body of an answer. Reading fails with [`io::ErrorKind::TimedOut`] if it is too slow.
+/// The body of an answer. Reading fails with [`io::ErrorKind::TimedOut`] and the missed limit if it is too slow.
 pub(super) struct SteadyBody {
     inner: Response,
     slowest: Duration,
@@ -39,12 +39,32 @@ impl Read for SteadyBody {
         self.arrived += read as u64;
         let is_late = self.deadline.is_some_and(|deadline| Instant::now() > deadline);
         let is_due = self.since.elapsed() >= self.slowest;
-        if read > 0 && (is_late || is_due && self.arrived < HEADWAY) {
-            return Err(io::ErrorKind::TimedOut.into());
+        if read > 0 && is_late {
+            return Err(too_slow("it took too long (blob-seconds)".to_owned()));
+        }
+        if read > 0 && is_due && self.arrived < HEADWAY {
+            let (arrived, slowest) = (self.arrived, self.slowest);
+            return Err(too_slow(format!(
+                "{arrived} bytes came in {slowest:?}, expected {HEADWAY} (slowest-seconds)"
+            )));
         }
         if is_due {
             (self.since, self.arrived) = (Instant::now(), 0);
         }
         Ok(read)
+    }
+}
+
+fn too_slow(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, why)
+}
+
+/// Why reading a body failed, without the URL, which may contain a signature.
+pub(super) fn broken_body(error: &io::Error) -> String {
+    let inner = error.get_ref();
+    match inner.and_then(|inner| inner.downcast_ref::<reqwest::Error>()) {
+        Some(inner) if inner.is_timeout() => "nothing more arrived in time".to_owned(),
+        None if error.kind() == io::ErrorKind::TimedOut => error.to_string(),
+        _ => "the connection broke".to_owned(),
     }
 }
