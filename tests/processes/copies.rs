@@ -8,6 +8,7 @@ use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::file_interest::cupti_options;
 use image_linkage::layer::{self, ExpectedBlob};
 use image_linkage::loader::CpuLevel;
+use image_linkage::path::RootPath;
 use image_source::ImageConfig;
 use testkit::elf::Elf;
 use testkit::layer::Layer;
@@ -124,9 +125,13 @@ fn the_metadata_of_an_older_install_does_not_take_the_file() {
 fn the_distribution_whose_record_lists_a_copy_owns_it_however_the_list_is_written() {
     let file = cupti("libcupti.so.12");
     let bytes = file.len();
+    let below_site = |place: &str| {
+        let path = RootPath::from(SITE).join(place.as_bytes());
+        String::from_utf8(path.as_bytes().to_vec()).unwrap()
+    };
     let owner = |place: &str, folder: &str, metadata: &str, record: &str| {
         let layer = Layer::new()
-            .file(format!("{SITE}/{place}"), &file)
+            .file(below_site(place), &file)
             .file(format!("{SITE}/{folder}/METADATA"), metadata)
             .file(format!("{SITE}/{folder}/RECORD"), record);
         copies(&layer)
@@ -151,6 +156,28 @@ fn the_distribution_whose_record_lists_a_copy_owns_it_however_the_list_is_writte
         ),
         ["libcupti.so.12: ?, of torch 2.8.0"]
     );
+    // pip 23 writes such lines for the data of a wheel, which it installs into the prefix.
+    for (place, listed) in [
+        ("../../libcupti.so.12", "../../libcupti.so.12"),
+        (
+            "../../../opt,\"x\"/libcupti.so.12",
+            "\"../../../opt,\"\"x\"\"/libcupti.so.12\"",
+        ),
+    ] {
+        assert_eq!(
+            owner(
+                place,
+                "torch-2.8.0.dist-info",
+                torch,
+                &format!("{listed},sha256=x,{bytes}\n")
+            ),
+            ["libcupti.so.12: ?, of torch 2.8.0"]
+        );
+        assert_eq!(
+            owner(place, "torch-2.8.0.dist-info", torch, "torch/libcupti.so.12,,\n"),
+            ["libcupti.so.12: ?, of  ?"]
+        );
+    }
     let wheel = "Name: NVIDIA.cuda_cupti-cu12\nVersion: 12.8.90\n";
     let said = ["libcupti.so.12: 12.8.90 by package, of NVIDIA.cuda_cupti-cu12 12.8.90"];
     let place = "nvidia/cuda_cupti/lib/libcupti.so.12";

@@ -160,28 +160,62 @@ fn record_entry(rootfs: &Rootfs, list: &RootPath, path: &RootPath) -> RecordEntr
 /// The Python distribution of a file: the one whose `RECORD` lists it, else one without `RECORD` whose directory
 /// contains it.
 fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
-    let absolute = path.absolute();
-    let at = ["/site-packages/", "/dist-packages/"].iter().find_map(|marker| {
-        absolute
-            .windows(marker.len())
-            // pip writes metadata into the innermost package directory.
-            .rposition(|window| window == marker.as_bytes())
-            .map(|at| at + marker.len())
-    })?;
-    let (site, inside) = absolute.split_at(at);
-    let directory = rootfs.lookup(site).ok()?;
-    let stems = distribution_stems(library, inside);
-    let file = rootfs.file(&absolute);
+    let sites = site_folders(rootfs, path);
+    let owners = sites
+        .iter()
+        .flat_map(|site| listing_owners(library, rootfs, site, path));
+    owners.min_by_key(|(entry, _)| *entry).map(|(_, owner)| owner)
+}
+
+/// The folders whose distributions may list a file: the innermost one that contains it, because pip writes metadata
+/// there, or those below a prefix above it. Wheels install their data into the prefix, as `../../lib/x.so` in `RECORD`.
+fn site_folders(rootfs: &Rootfs, path: &RootPath) -> Vec<RootPath> {
+    let parent = |path: &RootPath| (*path != RootPath::default()).then(|| path.parent());
+    let above = std::iter::successors(parent(path), parent);
+    let is_site = |folder: &RootPath| SITES.iter().any(|site| folder.name() == site.as_bytes());
+    if let Some(site) = above.clone().find(is_site) {
+        return vec![site];
+    }
+    let mut sites = Vec::new();
+    for library in above.flat_map(|prefix| ["lib", "lib64"].map(|name| prefix.join(name.as_bytes()))) {
+        let Ok(found) = rootfs.lookup(&library.absolute()) else {
+            continue;
+        };
+        let names = rootfs.children(found.node).map(|(name, _)| name);
+        for python in names.filter(|name| name.starts_with(b"python")) {
+            sites.extend(SITES.map(|site| library.join(python).join(site.as_bytes())));
+        }
+    }
+    sites
+}
+
+/// The names of folders with Python distributions.
+const SITES: [&str; 2] = ["site-packages", "dist-packages"];
+
+/// The distributions in a folder that may own a file, each with what its list says.
+fn listing_owners(
+    library: &LibraryProfile,
+    rootfs: &Rootfs,
+    site: &RootPath,
+    path: &RootPath,
+) -> Vec<(RecordEntry, FileOwner)> {
+    let Ok(directory) = rootfs.lookup(&site.absolute()) else {
+        return Vec::new();
+    };
+    let below = [site.as_bytes(), b"/"].concat();
+    let inside = path.as_bytes().strip_prefix(&*below);
+    let stems = inside.map_or_else(Vec::new, |inside| distribution_stems(library, inside));
+    let file = rootfs.file(&path.absolute());
     let soname = file.and_then(|file| file.elf.as_ref()?.soname.as_deref());
     let infos = rootfs.children(directory.node).map(|(name, _)| name);
     let owners = infos.filter(|name| name.ends_with(b".dist-info")).filter_map(|name| {
-        let list = RootPath::new(&[site, name, b"/RECORD"].concat());
-        let entry = record_entry(rootfs, &list, path);
+        let folder = site.join(name);
+        let entry = record_entry(rootfs, &folder.join(b"RECORD"), path);
         let fits = || stems.iter().any(|stem| escaped_name(name).starts_with(stem));
         if entry == RecordEntry::Unlisted || entry == RecordEntry::NoList && !fits() {
             return None;
         }
-        let metadata = text(rootfs.content(&[site, name, b"/METADATA"].concat())?);
+        let metadata = text(rootfs.content(&folder.join(b"METADATA").absolute())?);
         let (name, version) = (field(&metadata, "Name")?.to_owned(), field(&metadata, "Version"));
         let version = version.map(str::to_owned);
         // The version of a framework that bundles the library is not the library's.
@@ -195,7 +229,7 @@ fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<Fil
         };
         (!is_other).then_some((entry, owner))
     });
-    owners.min_by_key(|(entry, _)| *entry).map(|(_, owner)| owner)
+    owners.collect()
 }
 
 /// Whether a package is the library's own, so that both have the same version.
