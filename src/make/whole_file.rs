@@ -39,8 +39,8 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 /// The kind of file at an output path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputPlace {
+    /// Nothing, or a link to nothing.
     Free,
-    /// A file, or a link to a missing one.
     File,
     /// A pipe, a device or an open file of this process. It is written to and never replaced.
     Stream,
@@ -59,12 +59,7 @@ pub(crate) fn look_at_place(place: &Path) -> io::Result<OutputPlace> {
         Err(error) if error.kind() == io::ErrorKind::NotFound && place.as_os_str().as_bytes().ends_with(b"/") => {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(match fs::symlink_metadata(place) {
-                Ok(_) => OutputPlace::File,
-                Err(_) => OutputPlace::Free,
-            });
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OutputPlace::Free),
         Err(error) => return Err(error),
     };
     let refused = |what: &str| Err(io::Error::other(format!("it is {what}, which is not written to")));
@@ -138,11 +133,8 @@ pub(crate) fn write_whole_file(place: &Path, content: &str, existing: ExistingOu
     if look_at_place(place)? == OutputPlace::Stream {
         return open_output_stream(place)?.write_all(content.as_bytes());
     }
-    // Replace the target of a link, not the link.
-    let place = match existing {
-        ExistingOutput::Stays => place.to_owned(),
-        ExistingOutput::Replaced => settle(place),
-    };
+    // Write the target of a link, and keep the link.
+    let place = settle(place);
     let permissions = fs::metadata(&place).ok().map(|found| found.permissions());
     let mut file = create_unfinished_file(folder_of(&place), permissions)?;
     file.write_all(content.as_bytes())?;

@@ -1812,3 +1812,34 @@ fn a_socket_is_refused_and_of_a_link_the_file_behind_it_is_replaced() {
     assert!(kind("link.tar").is_symlink() && kind("socket").is_socket());
     assert_eq!(names(place.path()), ["link.tar", "old.tar", "socket"]);
 }
+
+#[test]
+fn the_file_or_folder_behind_a_link_is_written_also_if_it_is_missing_or_empty() {
+    let place = Place::new();
+    let image = fixture("headers-only");
+    let at = |name: &str| place.path().join(name);
+    for (link, target) in [("a", "new.tar"), ("b", "missing"), ("c", "empty"), ("d", "Dockerfile")] {
+        std::os::unix::fs::symlink(target, at(link)).unwrap();
+    }
+    fs::create_dir(at("empty")).unwrap();
+    for (scheme, link) in [("docker-archive", "a"), ("oci", "b"), ("oci", "c")] {
+        must(&[&[&*image, "-o", &place.of(scheme, link)], &BRING[..]].concat());
+        // Now something is there.
+        let said = refused(&[&[&*image, "-o", &place.of(scheme, link)], &BRING[..]].concat());
+        assert!(
+            said.contains("is there already") || said.contains("an image without a tag"),
+            "{said}"
+        );
+    }
+    assert!(dockerfile_to(&image, &at("d").display().to_string()).status.success());
+    assert!(
+        ["a", "b", "c", "d"]
+            .iter()
+            .all(|link| fs::symlink_metadata(at(link)).unwrap().is_symlink())
+    );
+    assert!(
+        ["new.tar", "missing/index.json", "empty/index.json", "Dockerfile"]
+            .iter()
+            .all(|file| at(file).is_file())
+    );
+}

@@ -310,13 +310,16 @@ mod tests {
         assert!(!root.exists());
         folder.write("tar-sha256-f", |_| Ok(())).unwrap();
         assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
-        for mode in [0o775, 0o757] {
-            fs::set_permissions(&root, Permissions::from_mode(mode)).unwrap();
-            let error = SealedFolder::open(&root, KEY).err().unwrap().to_string();
-            assert!(error.starts_with("others may write to "), "{mode:o}: {error}");
+        for at in [&*root, folder.folder()] {
+            for mode in [0o775, 0o757] {
+                fs::set_permissions(at, Permissions::from_mode(mode)).unwrap();
+                let error = SealedFolder::open(&root, KEY).err().unwrap().to_string();
+                let refused = format!("others may write to {}; forbid it with: chmod go-w", at.display());
+                assert_eq!(error, refused, "{mode:o}");
+            }
+            fs::set_permissions(at, Permissions::from_mode(0o755)).unwrap();
+            assert!(SealedFolder::open(&root, KEY).is_ok());
         }
-        fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
-        assert!(SealedFolder::open(&root, KEY).is_ok());
     }
 
     #[test]

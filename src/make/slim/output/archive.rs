@@ -60,14 +60,8 @@ pub(super) fn place_archive(
         copy().map_err(|error| io_error(file, error))?;
         return Ok(file.display().to_string());
     }
-    // Replace the target of a link, not the link.
-    let settled = settle(file);
-    let place = if existing == ExistingOutput::Stays {
-        file
-    } else {
-        &settled
-    };
-    match put_in_place(archive, place, existing) {
+    // Write the target of a link, and keep the link.
+    match put_in_place(archive, &settle(file), existing) {
         Ok(()) => Ok(file.display().to_string()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(SlimError::Exists(file.display().to_string()))

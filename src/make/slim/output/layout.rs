@@ -13,7 +13,7 @@ use super::layout_documents::{LAYOUT, blob_path, build_index, image_name, named}
 use crate::make::slim::new_image::{LayerOrigin, NewImage, StoredLayer};
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
-use crate::make::whole_file::ExistingOutput;
+use crate::make::whole_file::{ExistingOutput, settle};
 use image_linkage::digest::Digest;
 use image_linkage::limits::Limits;
 
@@ -34,7 +34,8 @@ pub(super) fn check_tag_free(dir: &Path, tag: Option<&str>, existing: ExistingOu
 /// The images in a folder; none if it is empty or missing.
 fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
     let failed = |error| io_error(dir, error);
-    match fs::symlink_metadata(dir) {
+    // A link to a missing folder stands for that folder.
+    match fs::metadata(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(failed(error)),
         Ok(_) => {}
@@ -126,8 +127,8 @@ pub(super) fn place_layout(
     write_file(&new.join("index.json"), index.as_bytes())?;
     // The last point at which an interruption leaves nothing behind.
     interrupt::check_interrupt().map_err(|error| io_error(dir, error))?;
-    // The rename replaces an empty folder, but fails for a non-empty one.
-    match fs::rename(new, dir) {
+    // The rename replaces an empty folder, also behind a link, but fails for a non-empty one.
+    match fs::rename(new, settle(dir)) {
         Ok(()) => {}
         Err(_) if dir.join("oci-layout").is_file() => add(new, dir, &blob_paths(made))?,
         Err(error) => return Err(io_error(dir, error)),
