@@ -67,6 +67,25 @@ fn check(image: &str, more: &[&str], expected: &str) {
     );
 }
 
+#[test]
+fn a_long_argument_is_cut_and_the_reason_is_not() {
+    let long = "x".repeat(100_000);
+    let image = format!("oci:{}", fixture("devel").display());
+    for (image, more, reason) in [
+        (&long, vec![], "must not be more than 255 characters"),
+        (&image, vec!["--phase", &long], "training"),
+        (&image, vec!["--env", &long], "try '--help'"),
+        (&image, vec!["-o", &long], "such as json=audit.json"),
+    ] {
+        let (code, error) = said(image, &more);
+        assert_eq!(code, 2, "{error}");
+        assert!(
+            error.len() < 10_000 && error.contains(" bytes …x") && error.contains(reason),
+            "{error}"
+        );
+    }
+}
+
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/images").join(name)
 }

@@ -62,7 +62,8 @@ pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
     hint_at_own_option(&mut error);
     let text = error.render().to_string();
     // An argument may come from a pull request.
-    if text.chars().any(|c| c.is_control() && c != '\n') || matches!(make_harmless(&text), Cow::Owned(_)) {
+    let is_odd = text.chars().any(|c| c.is_control() && c != '\n') || matches!(make_harmless(&text), Cow::Owned(_));
+    if is_odd || text.len() > SHOWN {
         for line in text.lines() {
             say("", line);
         }
@@ -123,21 +124,25 @@ pub(crate) fn report_error(error: &dyn std::fmt::Display) -> RunExit {
     RunExit::Open
 }
 
-/// The number of characters shown of a message: a file may have a line of a million.
-const SHOWN: usize = 32 << 10;
+/// The number of bytes shown of a message: a file may have a line of a million, and an argument 100,000.
+const SHOWN: usize = 4 << 10;
 
 fn say(kind: &str, text: &str) {
     // Names are already escaped, so keep backslashes.
     let parts = text.split('\\').map(|part| escape::escape_bytes(part.as_bytes()));
     let line = format!("{kind}{}", parts.collect::<Vec<_>>().join("\\"));
-    let line = make_harmless(&line);
-    let end = line.char_indices().nth(SHOWN).map(|(end, _)| end);
-    let mut stderr = io::stderr().lock();
     // If standard error fails, nothing can report it; the exit code remains.
-    let _ = match end.and_then(|end| line.split_at_checked(end)) {
-        Some((start, rest)) => writeln!(stderr, "{start}… and {} bytes more", rest.len()),
-        None => writeln!(stderr, "{line}"),
-    };
+    let _ = writeln!(io::stderr().lock(), "{}", cut_middle(&make_harmless(&line)));
+}
+
+/// Cuts a long message in its middle, because its end gives the reason.
+fn cut_middle(line: &str) -> Cow<'_, str> {
+    let (start, rest) = line.split_at(line.floor_char_boundary(SHOWN / 2));
+    let (middle, end) = rest.split_at(rest.ceil_char_boundary(rest.len().saturating_sub(SHOWN / 2)));
+    match middle.len() {
+        0 => Cow::Borrowed(line),
+        bytes => Cow::Owned(format!("{start}… {bytes} bytes …{end}")),
+    }
 }
 
 /// Why a command ends without a result.
@@ -167,5 +172,25 @@ impl From<RunExit> for CommandError {
 impl<E: std::fmt::Display> From<E> for CommandError {
     fn from(error: E) -> Self {
         Self::Why(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHOWN, cut_middle};
+
+    #[test]
+    fn a_long_message_keeps_its_start_and_its_end() {
+        for whole in ["", "error: no", &"é".repeat(SHOWN / 2)] {
+            assert_eq!(cut_middle(whole), whole);
+        }
+        let x = "x".repeat(100_000);
+        let cut = cut_middle(&format!("error: {x}: no such file")).into_owned();
+        assert!(
+            cut.starts_with("error: xxx") && cut.ends_with("xxx: no such file"),
+            "{cut}"
+        );
+        assert!(cut.contains("x… 95925 bytes …x") && cut.len() < SHOWN + 40, "{cut}");
+        assert!(cut_middle(&"é".repeat(SHOWN)).contains("é… 4096 bytes …é"));
     }
 }
