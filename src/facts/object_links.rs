@@ -135,10 +135,13 @@ struct AskedObject {
     layer: usize,
     is_program: bool,
     interp: Option<ByteString>,
+    /// The name of its processor and class.
+    arch: &'static str,
 }
 
-/// Requests with the same key have the same missing dependency.
-type LackKey = (ByteString, Option<ByteString>, RequestOutcome);
+/// Requests with the same key have the same missing dependency: its name and version, the outcome, and the processor
+/// and class of the objects.
+type LackKey = (ByteString, Option<ByteString>, RequestOutcome, &'static str);
 
 struct LinkSurvey<'f> {
     context: &'f ProcessContext,
@@ -166,22 +169,22 @@ impl LinkSurvey<'_> {
 
     fn list_objects(&mut self, places: &[RootPath]) -> Vec<AskedObject> {
         let mut objects = Vec::new();
-        let wanted = self.context.linker.as_ref().map(|linker| linker.arch);
         self.context.rootfs.visit(|path, _, node| {
             let NodeKind::File(file) = &node.kind else { return };
             let is_chosen = places.is_empty() || places.iter().any(|place| path.starts_with(place));
             let Some(elf) = file.elf.as_deref().filter(|elf| is_chosen && is_linked(elf)) else {
                 return;
             };
-            if !is_for(elf, wanted) {
+            let Some(arch) = Arch::of_object(elf).filter(|_| self.context.has_loader_for(elf)) else {
                 self.links.foreign += 1;
                 return;
-            }
+            };
             objects.push(AskedObject {
                 path: path.clone(),
                 layer: node.layer,
                 is_program: elf.is_program() || (elf.interp.is_some() && elf.soname.is_none()),
                 interp: elf.interp.clone(),
+                arch: arch.name,
             });
         });
         objects
@@ -233,7 +236,12 @@ impl LinkSurvey<'_> {
                 continue;
             }
             is_failing = true;
-            let key = (missing.name.clone(), missing.missing_version.clone(), missing.outcome);
+            let key = (
+                missing.name.clone(),
+                missing.missing_version.clone(),
+                missing.outcome,
+                object.arch,
+            );
             let asker = missing.requested_by.and_then(|number| started.objects.get(number));
             let asker = asker.map_or(&object.path, |asker| &asker.real_path);
             // Several objects in one process may need it.
@@ -251,7 +259,7 @@ impl LinkSurvey<'_> {
     fn lacks_interpreter(&mut self, object: &AskedObject, interp: &ByteString) {
         self.count(object);
         self.links.failing.insert(object.path.clone());
-        let key = (interp.clone(), None, RequestOutcome::NotFound);
+        let key = (interp.clone(), None, RequestOutcome::NotFound, object.arch);
         let asker = object.path.clone();
         self.add_lack(key, object, &asker, true, || {
             let interp = escape::escape_bytes(interp);
@@ -278,7 +286,7 @@ impl LinkSurvey<'_> {
         let rootfs = &self.context.rootfs;
         let found = rootfs.lookup(&asker.absolute()).ok();
         let layer = found.map_or(object.layer, |found| rootfs.node(found.node).layer);
-        let lack = self.lacks.entry(key).or_insert_with_key(|(name, version, outcome)| {
+        let lack = self.lacks.entry(key).or_insert_with_key(|(name, version, outcome, _)| {
             let (message, searched) = words();
             LackedLibrary {
                 name: name.clone(),
@@ -299,25 +307,26 @@ impl LinkSurvey<'_> {
 
     fn finish(mut self) -> ObjectLinks {
         let mut lacks = std::mem::take(&mut self.lacks);
-        let wanted = self.context.linker.as_ref().map(|linker| linker.arch);
+        let rootfs = &self.context.rootfs;
+        let names: BTreeSet<ByteString> = lacks.keys().map(|(name, ..)| name.clone()).collect();
         // A single walk for all libraries, because an image may have a hundred thousand files.
-        self.context.rootfs.visit(|path, _, node| {
-            let of_name = |name: &[u8]| (ByteString::from(name), None, RequestOutcome::NotFound);
+        rootfs.visit(|path, _, node| {
             let soname = match &node.kind {
                 NodeKind::File(file) => file.elf.as_ref().and_then(|elf| elf.soname.as_deref()),
                 NodeKind::Symlink(_) => None,
                 NodeKind::Directory(_) | NodeKind::Special => return,
             };
-            let keys = [Some(path.name()), soname.filter(|soname| *soname != path.name())];
-            for key in keys.into_iter().flatten().map(of_name) {
-                if let Some(lack) = lacks.get_mut(&key)
+            let own = [Some(path.name()), soname.filter(|soname| *soname != path.name())];
+            for name in own
+                .into_iter()
+                .flatten()
+                .map(ByteString::from)
+                .filter(|name| names.contains(name))
+            {
+                let elf = rootfs.file(&path.absolute()).and_then(|file| file.elf.as_deref());
+                if let Some(arch) = elf.and_then(Arch::of_object)
+                    && let Some(lack) = lacks.get_mut(&(name, None, RequestOutcome::NotFound, arch.name))
                     && lack.elsewhere.len() < PLACES
-                    && let Some(elf) = self
-                        .context
-                        .rootfs
-                        .file(&path.absolute())
-                        .and_then(|file| file.elf.as_deref())
-                    && is_for(elf, wanted)
                 {
                     lack.elsewhere.push(path.clone());
                 }
@@ -343,15 +352,6 @@ impl LinkSurvey<'_> {
 /// Whether the loader handles an object; not for object files and static programs.
 fn is_linked(elf: &ElfFacts) -> bool {
     elf.dynamic && !elf.is_static() && (elf.is_program() || elf.kind == ET_DYN)
-}
-
-/// Whether an object matches the processor and class of the image's own loader. Without a loader, any known processor
-/// matches.
-fn is_for(elf: &ElfFacts, wanted: Option<&'static Arch>) -> bool {
-    match wanted {
-        Some(arch) => elf.machine == arch.machine && elf.class() == arch.class,
-        None => Arch::of_object(elf).is_some(),
-    }
 }
 
 /// Whether the image's user cannot load the object itself.

@@ -11,6 +11,7 @@ use image_linkage::layer::{self, ExpectedBlob};
 use image_linkage::loader::CacheEntry;
 use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, run_ldconfig};
 use image_linkage::rootfs::{self, Rootfs};
+use testkit::elf::{Class, Elf, Machine};
 use testkit::layer::Layer;
 
 fn rootfs_of_tar(tar: &Path) -> Rootfs {
@@ -174,4 +175,43 @@ fn links_tells_the_objects_that_the_real_loader_refuses() {
         (Some(1), true),
         "{refused:?}"
     );
+}
+
+#[test]
+fn a_32_bit_object_is_asked_of_its_own_loader() {
+    let (Some(loader), Some(_)) = (
+        crate::support::part("loaders/libc6-i386-amd64-cross/usr/x86_64-linux-gnu/lib32/ld-linux.so.2"),
+        crate::support::part("bookworm"),
+    ) else {
+        return;
+    };
+    if !crate::session::is_allowed() {
+        return;
+    }
+    let mut root = Root::new(b"");
+    let needs = |elf: Elf| elf.needed("libb.so.1").needed("libz.so.1").runpath("/opt/$LIB:/opt/b");
+    let of_32 = |elf: Elf| elf.class(Class::Elf32).machine(Machine::I386);
+    let name = |object: &str, elf: Elf| (format!("opt/{object}"), elf.build());
+    let objects = [
+        name("liba32.so", of_32(needs(Elf::library("liba.so.1")))),
+        name("liba64.so", needs(Elf::library("liba.so.1"))),
+        name("prog32", of_32(needs(Elf::executable()).interp("/lib/ld-linux.so.2"))),
+        name("lib32/libb.so.1", of_32(Elf::library("libb.so.1"))),
+        name("b/libb.so.1", Elf::library("libb.so.1")),
+        name("x/libz.so.1", of_32(Elf::library("libz.so.1"))),
+    ];
+    let layer = Layer::new().executable("usr/lib/ld-linux.so.2", std::fs::read(loader).unwrap());
+    let layer = objects
+        .into_iter()
+        .fold(layer, |layer, (path, bytes)| layer.executable(path, bytes));
+    root.add(&layer);
+    compare(&root.path(""), "/opt", "both classes");
+    let reference = format!("rootfs:{}", root.path("").display());
+    let output = crate::support::run(&["links", "--format", "json", &reference, "/opt"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        report["failing_objects"],
+        serde_json::json!(["/opt/liba32.so", "/opt/prog32"])
+    );
+    assert_eq!(report["lacks"][0]["elsewhere"], serde_json::json!(["/opt/x/libz.so.1"]));
 }

@@ -93,6 +93,7 @@ const ASK: &str = "while read -r way path; do
   case $way in
     start) LD_TRACE_LOADED_OBJECTS=1 \"$path\" ;;
     list) LD_TRACE_LOADED_OBJECTS=1 /lib64/ld-linux-x86-64.so.2 \"$path\" ;;
+    list32) LD_TRACE_LOADED_OBJECTS=1 /lib/ld-linux.so.2 \"$path\" ;;
   esac </dev/null 2>&1
   printf '\\0'
 done";
@@ -105,7 +106,11 @@ pub fn real(root: &Path, context: &ProcessContext, paths: &[String]) -> Vec<Said
         // The loader does not trace setuid and setgid programs.
         let starts = mode.is_ok_and(|facts| facts.mode() & 0o6111 & !0o0011 == 0o0100);
         let has_interpreter = elf.is_some_and(|elf| elf.interp.is_some());
-        let way = if starts && has_interpreter { "start" } else { "list" };
+        let way = match elf {
+            _ if starts && has_interpreter => "start",
+            Some(elf) if elf.class() == 1 => "list32",
+            _ => "list",
+        };
         format!("{way} {path}\n")
     };
     let questions: String = paths.iter().map(way).collect();
@@ -136,7 +141,7 @@ fn real_line(path: &str, line: &str) -> Option<String> {
     let line = line.trim();
     let line = line.rsplit_once(" (0x").map_or(line, |(head, _)| head);
     let own = format!("{path}: ");
-    let passed_over = line == "linux-vdso.so.1"
+    let passed_over = matches!(line, "linux-vdso.so.1" | "linux-gate.so.1")
         || line.contains("no version information available")
         || line.contains("weak version `");
     (!passed_over).then(|| line.strip_prefix(&own).unwrap_or(line).to_owned())

@@ -412,20 +412,38 @@ impl ProcessContext {
         context.with_setup(|setup| SimulatedProcess::new(setup).start(path, how))
     }
 
-    /// The context for a program that names another ld.so, with its own defaults, as in conda or Nix.
+    /// The context for an object that another ld.so maps: the one that a program names, as in conda or Nix, or the one
+    /// for a library of another class.
     fn with_loader_of(&self, elf: &ElfFacts) -> Option<Self> {
-        let (interpreter, arch) = (elf.interp.as_ref()?, Arch::of_object(elf)?);
-        let real_path = self.rootfs.lookup(interpreter).ok()?.path;
+        let arch = Arch::of_object(elf)?;
+        let interpreter = match &elf.interp {
+            Some(named) => named.clone(),
+            None if self.linker.as_ref().is_some_and(|own| own.arch == arch) => return None,
+            None => DynamicLoader::default_path(&self.rootfs, arch)?.as_bytes().into(),
+        };
+        let real_path = self.rootfs.lookup(&interpreter).ok()?.path;
         // The image's own loader is already set up, with the cache of this world.
         let is_own = self.linker.as_ref().is_some_and(|own| own.real_path == real_path);
         // Without budget, no loader is simulated.
         if is_own || self.budget_end().is_some() {
             return None;
         }
-        let linker = self.other_loaders.find_or_read(self, interpreter, arch)?;
+        let linker = self.other_loaders.find_or_read(self, &interpreter, arch)?;
         Some(Self {
             linker: Some(linker),
             ..self.clone()
+        })
+    }
+
+    /// Whether the image has a loader for the processor and class of an object. Without any loader, known processors
+    /// count.
+    pub(crate) fn has_loader_for(&self, elf: &ElfFacts) -> bool {
+        let arch = Arch::of_object(elf);
+        let Some(own) = &self.linker else {
+            return arch.is_some();
+        };
+        arch.is_some_and(|arch| {
+            arch == own.arch || own.arch.runs(elf) && DynamicLoader::default_path(&self.rootfs, arch).is_some()
         })
     }
 

@@ -9,8 +9,13 @@ use crate::rootfs::Rootfs;
 impl DynamicLoader {
     /// The image's loader for a processor. glibc wins if both exist: musl then only serves a tool of its own.
     pub fn find_default(rootfs: &Rootfs, arch: &'static Arch, cpu: CpuLevel) -> Option<Self> {
-        Self::read_at(rootfs, arch.interpreter.as_bytes(), arch, cpu)
-            .or_else(|| Self::read_at(rootfs, arch.musl.as_bytes(), arch, cpu))
+        Self::read_at(rootfs, Self::default_path(rootfs, arch)?.as_bytes(), arch, cpu)
+    }
+
+    /// The path of that loader.
+    pub fn default_path(rootfs: &Rootfs, arch: &'static Arch) -> Option<&'static str> {
+        let mut known = [arch.interpreter, arch.musl].into_iter();
+        known.find(|path| rootfs.file(path.as_bytes()).is_some())
     }
 
     /// The loader at `path`, as named by a program's `PT_INTERP`; `None` if there is no such file.
