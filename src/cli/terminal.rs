@@ -63,7 +63,7 @@ pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
     let text = error.render().to_string();
     // An argument may come from a pull request.
     let is_odd = text.chars().any(|c| c.is_control() && c != '\n') || matches!(make_harmless(&text), Cow::Owned(_));
-    if is_odd || text.len() > SHOWN {
+    if is_odd || error.use_stderr() && text.len() > SHOWN {
         for line in text.lines() {
             say("", line);
         }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use elf::abi::ET_DYN;
 
 use crate::facts::image_facts::{Gap, ImageFacts};
+use crate::facts::objects::interpreter::is_only_program;
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::{is_unforetold, unresolved_objects};
 use image_linkage::elf::{ByteString, ElfFacts};
@@ -134,7 +135,6 @@ struct AskedObject {
     path: RootPath,
     layer: usize,
     is_program: bool,
-    interp: Option<ByteString>,
     /// The name of its processor and class.
     arch: &'static str,
 }
@@ -182,8 +182,7 @@ impl LinkSurvey<'_> {
             objects.push(AskedObject {
                 path: path.clone(),
                 layer: node.layer,
-                is_program: elf.is_program() || (elf.interp.is_some() && elf.soname.is_none()),
-                interp: elf.interp.clone(),
+                is_program: is_only_program(elf),
                 arch: arch.name,
             });
         });
@@ -191,13 +190,8 @@ impl LinkSurvey<'_> {
     }
 
     fn ask(&mut self, object: &AskedObject) {
-        if let Some(interp) = object.interp.as_ref().filter(|_| object.is_program)
-            && self.context.rootfs.file(interp).is_none()
-        {
-            return self.lacks_interpreter(object, &interp.clone());
-        }
         let Some(started) = self.context.start_program(&object.path.absolute()) else {
-            // Without a loader no library can be mapped, and a program with an interpreter was handled above.
+            // Without a loader no library can be mapped.
             self.links.foreign += 1;
             return;
         };
@@ -254,21 +248,6 @@ impl LinkSurvey<'_> {
         if is_failing {
             self.links.failing.insert(object.path.clone());
         }
-    }
-
-    fn lacks_interpreter(&mut self, object: &AskedObject, interp: &ByteString) {
-        self.count(object);
-        self.links.failing.insert(object.path.clone());
-        let key = (interp.clone(), None, RequestOutcome::NotFound, object.arch);
-        let asker = object.path.clone();
-        self.add_lack(key, object, &asker, true, || {
-            let interp = escape::escape_bytes(interp);
-            let message = format!(
-                "{}: No such file or directory: its interpreter {interp} is not there",
-                object.path
-            );
-            (message, Vec::new())
-        });
     }
 
     fn add_lack(

@@ -215,3 +215,75 @@ fn a_32_bit_object_is_asked_of_its_own_loader() {
     );
     assert_eq!(report["lacks"][0]["elsewhere"], serde_json::json!(["/opt/x/libz.so.1"]));
 }
+
+/// Prints the kernel's error for each program, or nothing.
+const EXECUTE: &str = "
+import os, subprocess, sys
+for path in sys.argv[1:]:
+    try:
+        subprocess.run([path], stderr=subprocess.DEVNULL)
+        print()
+    except OSError as error:
+        print(os.strerror(error.errno))
+";
+
+#[test]
+fn tree_and_links_give_the_kernels_error_for_an_odd_interpreter() {
+    let (Some(loader), Some(_)) = (
+        crate::support::part("loaders/libc6-i386-amd64-cross/usr/x86_64-linux-gnu/lib32/ld-linux.so.2"),
+        crate::support::part("bookworm"),
+    ) else {
+        return;
+    };
+    if !crate::session::is_allowed() {
+        return;
+    }
+    let script = |bytes: usize| format!("#!/bin/sh\nexit 0\n{}", "#".repeat(bytes)).into_bytes();
+    let files = [
+        ("of-32-bits", std::fs::read(loader).unwrap()),
+        ("short-script", script(1)),
+        ("long-script", script(100)),
+        ("empty", Vec::new()),
+        ("arm64", Elf::executable().machine(Machine::Aarch64).build()),
+    ];
+    let folder = Layer::new().dir("opt/i/folder").symlink("opt/i/ring", "ring");
+    let layer = files.iter().fold(folder, |layer, (name, bytes)| {
+        layer.executable(format!("opt/i/{name}"), bytes)
+    });
+    let names = files.iter().map(|(name, _)| *name).chain(["folder", "ring", "none"]);
+    let mut programs: Vec<(String, String)> = names
+        .map(|name| (format!("/opt/{name}"), format!("/opt/i/{name}")))
+        .collect();
+    programs.push(("/opt/nameless".to_owned(), String::new()));
+    programs.push(("/opt/good".to_owned(), "/lib64/ld-linux-x86-64.so.2".to_owned()));
+    let layer = programs.iter().fold(layer, |layer, (path, interpreter)| {
+        layer.executable(&path[1..], Elf::executable().interp(interpreter).build())
+    });
+    let mut root = Root::new(b"");
+    root.add(&layer);
+    let paths = programs.iter().map(|(path, _)| path.as_str());
+    let line: Vec<&str> = ["/usr/bin/python3", "-c", EXECUTE].into_iter().chain(paths).collect();
+    let output = crate::session::Session::of(&root.path(""))
+        .command(&line)
+        .output()
+        .unwrap();
+    let real = String::from_utf8(output.stdout).unwrap();
+    let facts = crate::real_objects::read(&format!("rootfs:{}", root.path("").display()), CpuLevel::V1);
+    let mut failing = Vec::new();
+    for ((path, _), real) in programs.iter().zip(real.lines()) {
+        let started = facts.contexts.as_is.start_program(path.as_bytes()).unwrap();
+        let message = started.unresolved.first().map(|missing| missing.message.as_str());
+        let ours = message.map_or("", |message| message.split(": ").nth(1).unwrap());
+        assert!(ours.eq_ignore_ascii_case(real), "{path}: {real}: {started:?}");
+        failing.extend((!real.is_empty()).then_some(path));
+    }
+    failing.sort_unstable();
+    println!("{} odd interpreters are refused with the kernel's error", failing.len());
+    let reference = format!("rootfs:{}", root.path("").display());
+    let output = crate::support::run(&["links", "--format", "json", &reference, "/opt"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (report["failing_objects"].clone(), failing.len()),
+        (serde_json::json!(failing), 9)
+    );
+}

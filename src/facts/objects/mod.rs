@@ -4,6 +4,7 @@ pub mod command_entry;
 pub mod container_files;
 pub mod credentials;
 pub mod host_facts;
+pub mod interpreter;
 pub mod ld_cache;
 pub mod other_loaders;
 pub mod plain_open;

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::byte_search::{contains_bytes, last_part};
 use crate::facts::objects::command_entry::{CommandEntry, CommandReading, read_command};
 use crate::facts::objects::credentials::{ImageUser, find_image_user};
+use crate::facts::objects::interpreter::{InterpreterFault, is_only_program};
 use crate::facts::objects::other_loaders::{OtherLoaders, find_named_loader};
 use crate::facts::objects::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use crate::facts::objects::world::{ByWorld, World};
@@ -407,6 +408,11 @@ impl ProcessContext {
         } else {
             StartMode::Listed
         };
+        let program = elf.filter(|elf| how == StartMode::Executed && is_only_program(elf));
+        let working_dir = &self.environment.working_dir;
+        if let Some(fault) = program.and_then(|elf| InterpreterFault::find(&self.rootfs, working_dir, elf)) {
+            return Some(fault.resolution(&found.path));
+        }
         let own = elf.and_then(|elf| self.with_loader_of(elf));
         let context = own.as_ref().unwrap_or(self);
         context.with_setup(|setup| SimulatedProcess::new(setup).start(path, how))

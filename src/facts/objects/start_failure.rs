@@ -2,6 +2,7 @@
 //! the loader does not find or accept another dependency.
 
 use crate::facts::objects::credentials::{chmod_command, opening_commands};
+use crate::facts::objects::interpreter::InterpreterFault;
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::{elf_at, unbound_symbols, unresolved_objects};
 use crate::knowledge::RequestKind;
@@ -11,7 +12,7 @@ use image_linkage::loader::{
     LoadResolution, LoadedObject, ObjectNames, RequestOutcome, SearchStep, StartMode, UnresolvedRequest,
 };
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, NodeKind};
+use image_linkage::rootfs::{AccessDenial, FileUse, LookupError};
 
 /// A failure that ends a process before its program's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,15 +59,14 @@ impl StartFailure {
     /// Returns a failure if the kernel cannot start the program at `path` with its interpreter.
     pub(crate) fn of_interpreter(context: &ProcessContext, path: &RootPath) -> Option<Self> {
         let elf = elf_at(&context.rootfs, path).filter(|_| context.start_mode(path) == StartMode::Executed)?;
-        let interpreter = elf.interp.as_ref()?;
-        let (says, why, outcome) = interpreter_fault(context, elf, interpreter)?;
-        let interpreter = escape::escape_bytes(interpreter);
+        let fault = InterpreterFault::find(&context.rootfs, &context.environment.working_dir, elf)?;
+        let interpreter = escape::escape_bytes(&fault.interpreter);
         Some(Self::new(
-            format!("{path}: {says}: its interpreter {interpreter} {why}"),
+            fault.message(path),
             format!(
                 "use a build for the C library and the processor of this image, or a base image that has {interpreter}"
             ),
-            outcome,
+            fault.outcome,
         ))
     }
 
@@ -185,40 +185,6 @@ pub fn join_words(messages: impl IntoIterator<Item = impl AsRef<str>>) -> String
     match left_out {
         0 => told,
         _ => format!("{told}; and {left_out} more"),
-    }
-}
-
-/// The kernel's message for an interpreter, and the reason (Linux `fs/binfmt_elf.c`, `load_elf_binary`).
-fn interpreter_fault(
-    context: &ProcessContext,
-    program: &ElfFacts,
-    interpreter: &[u8],
-) -> Option<(String, &'static str, RequestOutcome)> {
-    let refused = |says: &str, why| Some((says.to_owned(), why, RequestOutcome::Refused));
-    if interpreter.is_empty() {
-        return refused("exec format error", "(an empty name) is none");
-    }
-    // A relative interpreter depends on the working directory, not the program's.
-    let directory = &context.environment.working_dir;
-    let path = match interpreter.first() {
-        Some(b'/') => interpreter.to_vec(),
-        _ => [directory, &b"/"[..], interpreter].concat(),
-    };
-    let found = match context.rootfs.lookup(&path) {
-        Ok(found) => found,
-        Err(error) => return Some((error.to_string(), "is not in the image", RequestOutcome::NotFound)),
-    };
-    let NodeKind::File(facts) = &context.rootfs.node(found.node).kind else {
-        return refused("Permission denied", "is not a file");
-    };
-    let [_, _, _, _, class, ..] = program.ident;
-    match facts.elf.as_deref() {
-        None if facts.bytes < 64 => refused("Input/output error", "is too short"),
-        None => refused("Accessing a corrupted shared library", "is no object"),
-        Some(elf) if elf.machine != program.machine || elf.class() != class => {
-            refused("Accessing a corrupted shared library", "is for another processor")
-        }
-        Some(_) => None,
     }
 }
 

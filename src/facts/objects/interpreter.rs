@@ -1,0 +1,93 @@
+//! Checks the interpreter that a program names, as the kernel does when it executes the program (Linux
+//! `fs/binfmt_elf.c`, `load_elf_binary`).
+
+use image_linkage::elf::ElfFacts;
+use image_linkage::escape;
+use image_linkage::loader::{LoadResolution, RequestOutcome, UnresolvedRequest};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{NodeKind, Rootfs};
+
+/// Why the kernel does not start a program with its interpreter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InterpreterFault {
+    /// The interpreter's name in the program.
+    pub interpreter: Vec<u8>,
+    /// The kernel's error.
+    says: String,
+    why: &'static str,
+    pub outcome: RequestOutcome,
+}
+
+impl InterpreterFault {
+    /// The fault of the interpreter of `program`, which starts in the directory `working_dir`; `None` if the kernel takes
+    /// it or the program names none.
+    pub(crate) fn find(rootfs: &Rootfs, working_dir: &[u8], program: &ElfFacts) -> Option<Self> {
+        let interpreter = program.interp.as_ref()?;
+        let (says, why, outcome) = find_fault(rootfs, working_dir, program, interpreter)?;
+        Some(Self {
+            interpreter: interpreter.to_vec(),
+            says,
+            why,
+            outcome,
+        })
+    }
+
+    /// The kernel's message for the program at `path`, with the reason.
+    pub(crate) fn message(&self, path: &RootPath) -> String {
+        let interpreter = escape::escape_bytes(&self.interpreter);
+        format!("{path}: {}: its interpreter {interpreter} {}", self.says, self.why)
+    }
+
+    /// The failed start of the program at `path`.
+    pub(crate) fn resolution(&self, path: &RootPath) -> LoadResolution {
+        let missing = UnresolvedRequest {
+            name: self.interpreter.as_slice().into(),
+            requested_by: None,
+            outcome: self.outcome,
+            message: self.message(path),
+            missing_version: None,
+            trace: Vec::new(),
+        };
+        LoadResolution {
+            unresolved: vec![missing],
+            ..LoadResolution::default()
+        }
+    }
+}
+
+/// Whether an object is a program, and not a library that may be executed as well, such as glibc's `libc.so.6`.
+pub(crate) fn is_only_program(elf: &ElfFacts) -> bool {
+    elf.is_program() || elf.interp.is_some() && elf.soname.is_none()
+}
+
+fn find_fault(
+    rootfs: &Rootfs,
+    working_dir: &[u8],
+    program: &ElfFacts,
+    interpreter: &[u8],
+) -> Option<(String, &'static str, RequestOutcome)> {
+    let refused = |says: &str, why| Some((says.to_owned(), why, RequestOutcome::Refused));
+    if interpreter.is_empty() {
+        return refused("exec format error", "(an empty name) is none");
+    }
+    // A relative interpreter depends on the working directory, not the program's.
+    let path = match interpreter.first() {
+        Some(b'/') => interpreter.to_vec(),
+        _ => [working_dir, b"/", interpreter].concat(),
+    };
+    let found = match rootfs.lookup(&path) {
+        Ok(found) => found,
+        Err(error) => return Some((error.to_string(), "is not in the image", RequestOutcome::NotFound)),
+    };
+    let NodeKind::File(facts) = &rootfs.node(found.node).kind else {
+        return refused("Permission denied", "is not a file");
+    };
+    match facts.elf.as_deref() {
+        None if facts.bytes < 64 => refused("Input/output error", "is too short"),
+        None => refused("Accessing a corrupted shared library", "is no object"),
+        Some(elf) if elf.machine != program.machine || elf.class() != program.class() => {
+            refused("Accessing a corrupted shared library", "is for another processor")
+        }
+        Some(_) => None,
+    }
+}
