@@ -68,7 +68,7 @@ dist:
 docs:
 	@if command -v mdbook >/dev/null; then mdbook build docs; else echo 'docs: mdbook is missing'; fi
 
-# Needs no network once the dependencies are downloaded.
+# Needs no network once the dependencies are downloaded, except for `deny` in CI.
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
@@ -77,7 +77,7 @@ lint:
 	cargo xtask layers --circles
 	@$(MAKE) --no-print-directory docs
 	@if command -v zizmor >/dev/null; then zizmor --offline --quiet action.yml docs/ci/github-actions.yml .github/workflows; fi
-	@if command -v cargo-deny >/dev/null; then cargo deny --offline check bans licenses sources; fi
+	@if [ -n "$${CI:-}" ] && command -v cargo-deny >/dev/null; then $(MAKE) --no-print-directory deny; fi
 
 # Runs each fuzz target with libFuzzer for FUZZ_SECONDS. Needs cargo-fuzz and a C++ compiler. RUSTC_BOOTSTRAP lets the pinned
 # compiler accept nightly flags. Put a failing input into fuzz/kept/TARGET; `make test` runs it again.
@@ -107,7 +107,6 @@ reproducible:
 sbom:
 	packaging/sbom.py $(MUSL) "$$(git log -1 --format=%ct)" > target/cupti-audit.cdx.json
 
-# Checks licenses, sources, duplicate versions and advisories of dependencies. Needs cargo-deny, and the network for the
-# advisories; `lint` checks the rest.
+# Checks licenses, advisories and duplicate versions of dependencies. Needs cargo-deny and the network.
 deny:
 	cargo deny check
