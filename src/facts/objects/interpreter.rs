@@ -5,7 +5,7 @@ use image_linkage::elf::ElfFacts;
 use image_linkage::escape;
 use image_linkage::loader::{LoadResolution, RequestOutcome, UnresolvedRequest};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{NodeKind, Rootfs};
+use image_linkage::rootfs::{FileCredentials, FileUse, LookupError, NodeKind, Rootfs};
 
 /// Why the kernel does not start a program with its interpreter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,10 +19,19 @@ pub(crate) struct InterpreterFault {
 }
 
 impl InterpreterFault {
-    /// The fault of the interpreter of `program`, which starts in the directory `working_dir`; `None` if the kernel takes
-    /// it or the program names none.
-    pub(crate) fn find(rootfs: &Rootfs, working_dir: &[u8], program: &ElfFacts) -> Option<Self> {
+    /// The fault of the interpreter of `program`, which `user` starts in the directory `working_dir`; `None` if the kernel
+    /// takes it, if the user may not execute it, or if the program names none.
+    pub(crate) fn find(
+        rootfs: &Rootfs,
+        working_dir: &[u8],
+        user: &FileCredentials,
+        program: &ElfFacts,
+    ) -> Option<Self> {
         let interpreter = program.interp.as_ref()?;
+        // The simulated start reports a denial, with its permissions.
+        if let Err(LookupError::Denied(_)) = rootfs.open_as(interpreter, user, FileUse::Execute) {
+            return None;
+        }
         let (says, why, outcome) = find_fault(rootfs, working_dir, program, interpreter)?;
         Some(Self {
             interpreter: interpreter.to_vec(),

@@ -409,13 +409,18 @@ impl ProcessContext {
             StartMode::Listed
         };
         let program = elf.filter(|elf| how == StartMode::Executed && is_only_program(elf));
-        let working_dir = &self.environment.working_dir;
-        if let Some(fault) = program.and_then(|elf| InterpreterFault::find(&self.rootfs, working_dir, elf)) {
+        if let Some(fault) = program.and_then(|elf| self.interpreter_fault(elf)) {
             return Some(fault.resolution(&found.path));
         }
         let own = elf.and_then(|elf| self.with_loader_of(elf));
         let context = own.as_ref().unwrap_or(self);
         context.with_setup(|setup| SimulatedProcess::new(setup).start(path, how))
+    }
+
+    /// Why the kernel does not start a program with its interpreter.
+    pub(crate) fn interpreter_fault(&self, program: &ElfFacts) -> Option<InterpreterFault> {
+        let (working_dir, user) = (&self.environment.working_dir, &self.user.credentials);
+        InterpreterFault::find(&self.rootfs, working_dir, user, program)
     }
 
     /// The context for an object that another ld.so maps: the one that a program names, as in conda or Nix, or the one

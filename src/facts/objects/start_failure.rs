@@ -2,7 +2,6 @@
 //! the loader does not find or accept another dependency.
 
 use crate::facts::objects::credentials::{chmod_command, opening_commands};
-use crate::facts::objects::interpreter::InterpreterFault;
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::{elf_at, unbound_symbols, unresolved_objects};
 use crate::knowledge::RequestKind;
@@ -59,7 +58,7 @@ impl StartFailure {
     /// Returns a failure if the kernel cannot start the program at `path` with its interpreter.
     pub(crate) fn of_interpreter(context: &ProcessContext, path: &RootPath) -> Option<Self> {
         let elf = elf_at(&context.rootfs, path).filter(|_| context.start_mode(path) == StartMode::Executed)?;
-        let fault = InterpreterFault::find(&context.rootfs, &context.environment.working_dir, elf)?;
+        let fault = context.interpreter_fault(elf)?;
         let interpreter = escape::escape_bytes(&fault.interpreter);
         Some(Self::new(
             fault.message(path),
