@@ -92,20 +92,20 @@ fn raise_sentence(rule: &Rule, phases: &[Phase], condition: &str) -> String {
         own.map(|(_, severity, _)| Some(severity)).max().flatten()
     };
     let of_severity = |severity: Severity| {
-        let raised = phases
+        let asked = phases
             .iter()
             .filter(|phase| phase_severity(rule, phase).is_some() && of_phase(phase) == Some(severity));
-        let names: Vec<&str> = raised.map(|phase| phase.name.as_str()).collect();
+        let asked: Vec<&str> = asked.map(|phase| phase.name.as_str()).collect();
         // Without a phase, every raise applies.
         let highest = raises().map(|(_, severity, _)| severity).max();
         let is_unasked = !rule.off.unasked && rule.severity < severity && highest == Some(severity);
-        let named = (!names.is_empty()).then(|| format!("for {}", names.join(" and ")));
-        let columns: Vec<&str> = named
+        let for_asked = (!asked.is_empty()).then(|| format!("for {}", asked.join(" and ")));
+        let places: Vec<&str> = for_asked
             .as_deref()
             .into_iter()
             .chain(is_unasked.then_some(UNASKED))
             .collect();
-        (!columns.is_empty()).then(|| format!("{} {}", severity.name(), columns.join(" and ")))
+        (!places.is_empty()).then(|| format!("{} {}", severity.name(), places.join(" and ")))
     };
     let parts = [Severity::Error, Severity::Warning, Severity::Note]
         .into_iter()

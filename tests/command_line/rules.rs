@@ -90,7 +90,7 @@ fn running(name: &str) -> Vec<Judged> {
         driver: Some(driver.to_owned()).filter(|driver| !driver.is_empty()),
         has_gpu,
         has_other_driver: false,
-        models: std::collections::BTreeSet::new(),
+        models: BTreeSet::new(),
         counters,
         has_daemon: false,
     };
@@ -352,7 +352,7 @@ fn every_rule_says_what_it_has_to() {
         assert!(!fix.is_empty() && !fix.ends_with('.'), "{id}: {fix}");
         // The rules about entries of the config need no source.
         let is_about_config = id.starts_with("unused-");
-        assert!(is_about_config != !rule.references.is_empty(), "{id}: a reference");
+        assert_eq!(is_about_config, rule.references.is_empty(), "{id}: a reference");
         for reference in &rule.references {
             assert!(reference.starts_with("https://"), "{id}: {reference}");
         }
