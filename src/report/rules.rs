@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::markdown_text::markdown_table;
-use super::text_layout::{BOLD, capital, joined, styled, wrap_paragraph};
+use super::text_layout::{BOLD, joined, styled, wrap_paragraph};
 use crate::judge::plan::may_fail_phase;
 use crate::judge::rule::{Rule, RuleCure, Severity};
 use crate::knowledge::Phase;
@@ -199,7 +199,7 @@ pub fn rules_page(rules: &[Rule], phases: &[Phase]) -> String {
 }
 
 fn section(out: &mut String, rule: &Rule, phases: &[Phase]) {
-    let _ = writeln!(out, "\n## {}\n\n{}.\n", rule.id, capital(&rule.summary));
+    let _ = writeln!(out, "\n## {}\n\n**Finds:** {}.\n", rule.id, rule.summary);
     let raises = raise_words(rule, phases);
     for raise in &raises {
         let _ = writeln!(out, "- {raise}");
@@ -207,8 +207,10 @@ fn section(out: &mut String, rule: &Rule, phases: &[Phase]) {
     if !raises.is_empty() {
         out.push('\n');
     }
-    let message = in_code(&rule.message_with_fields());
-    let _ = writeln!(out, "**Message:** {message}\n");
+    let message = rule.message_with_fields();
+    if has_own_words(&message) {
+        let _ = writeln!(out, "**Message:** {}\n", in_code(&message));
+    }
     let _ = writeln!(out, "**Why:** {}\n", in_code(&rule.why));
     let _ = writeln!(out, "**Fix:** {}\n", in_code(&rule.fix.with_field_names()));
     if let Some(cure) = rule.cured_by {
@@ -217,6 +219,19 @@ fn section(out: &mut String, rule: &Rule, phases: &[Phase]) {
     for reference in &rule.references {
         let _ = writeln!(out, "- <{reference}>");
     }
+}
+
+/// Whether a message has words besides its fields in angle brackets.
+fn has_own_words(message: &str) -> bool {
+    let outside = |piece: &str| {
+        piece
+            .split_once('>')
+            .map_or(piece.to_owned(), |(_, rest)| rest.to_owned())
+    };
+    message
+        .split('<')
+        .map(outside)
+        .any(|text| text.contains(char::is_alphabetic))
 }
 
 /// Marks text in angle brackets as code, so that Markdown readers do not treat it as a tag.

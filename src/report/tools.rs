@@ -11,20 +11,27 @@ const HEAD: &str = "\
 <!-- Generated from profiles/consumers/*.yaml and profiles/profilers/*.yaml by `cargo xtask docs`; edit those. -->
 # Programs and tools
 
-The programs that use CUPTI and the profiling tools that `cupti-audit` knows. *Seen* means checked in the package itself,
-*reported* means taken from its public source or manual. Other programs are found, too, by the libraries that they link
-and by the names in their files.
+`cupti-audit` knows these programs and profiling tools. It also finds other programs, by the libraries that they link and
+by the names in their files.
+
+*Evidence* says how we know: *seen* in the package itself, *reported* by its public source or manual, or *inferred* from
+other facts. An empty cell means that we give no source.
 
 ## Programs that use CUPTI
 
-| program | its file | asks | without CUPTI | evidence |
+*cannot profile* means that only the part for profiling does not load, and the program runs without it.
+
+| program | its file | how it gets CUPTI | without CUPTI | evidence |
 |---|---|---|---|---|
 ";
 
 const TOOLS: &str = "
 ## Profiling tools
 
-| tool | asked for as | CUPTI | gives | evidence |
+CUPTI *in the image*: the tool loads a libcupti of the image. *brings its own*: CUPTI is a part of the tool. *reads traces*:
+the tool shows traces that another tool recorded.
+
+| tool | names for `--tool` | where CUPTI is | gives | evidence |
 |---|---|---|---|---|
 ";
 
@@ -55,11 +62,11 @@ pub fn tools_page(known: &Knowledge) -> String {
 fn asks_words(consumer: &ConsumerProfile) -> String {
     let asks = match (consumer.asks, consumer.names.as_slice()) {
         (RequestKind::Needed, _) => "is linked with it".to_owned(),
-        (RequestKind::Dlopen, []) => "opens the names that its file holds".to_owned(),
+        (RequestKind::Dlopen, []) => "opens the names in its file".to_owned(),
         (RequestKind::Dlopen, names) => format!("opens `{}`", names.join("`, `")),
     };
     let elsewhere = consumer.looks_elsewhere.as_ref();
-    elsewhere.map_or(asks.clone(), |place| format!("{asks}; looks {place}, too"))
+    elsewhere.map_or(asks.clone(), |place| format!("{asks}; also looks {place}"))
 }
 
 fn impact_words(impact: FailureImpact) -> &'static str {
