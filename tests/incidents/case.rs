@@ -11,9 +11,11 @@ use serde::Deserialize;
 pub struct Case {
     /// The issue or forum thread: project and number. `None` if users met this kind of problem, but we know no thread.
     pub link: Option<String>,
-    /// The class, for the counts.
+    /// The section of the page, also for the counts.
     pub class: String,
-    /// A summary of the incident, in our own words.
+    /// The heading of the entry: what a user would search for.
+    pub title: String,
+    /// The cause, in our own words.
     pub story: String,
     /// The conditions in the image, such as its package manager or a missing tool, for the counts of fixes.
     #[serde(default = "apt")]
@@ -47,10 +49,14 @@ pub struct Case {
     pub build_file: Option<BuildFile>,
     /// The kernel and driver files in the container. They replace the symptom.
     pub host: Option<Host>,
-    /// The same after the host is fixed.
-    pub fixed_host: Option<Host>,
+    /// The same after each fix of the host.
+    #[serde(default)]
+    pub fixed_hosts: Vec<Host>,
     /// A part of the probe's output.
     pub symptom: String,
+    /// Users do not see the symptom, because it is text of the probe. The page then omits it.
+    #[serde(default)]
+    pub symptom_is_of_probe: bool,
     /// The rule of the first error.
     pub rule: String,
     /// Dockerfile instructions that carry out a fix, for fixes printed only as prose.
@@ -58,9 +64,9 @@ pub struct Case {
     pub by_hand: Vec<String>,
     /// A part of the expected commands, if other commands would also fix the problem but are not appropriate.
     pub cure: Option<String>,
-    /// Why no printed command can fix it.
+    /// No printed command can fix it. The text says what does, for the page.
     pub not_cured: Option<String>,
-    /// A known wrong result. The test fails once the result is right.
+    /// The printed commands should fix it but do not. The text says what does, for the page. The test fails once they do.
     pub known_wrong: Option<String>,
 }
 

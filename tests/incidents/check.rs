@@ -39,6 +39,7 @@ pub fn run(kit: &Kit, case: &Case, image: &Image, file: &BuildFile) -> Outcome {
             .map_or("none", |finding| finding["rule"].as_str().unwrap())
             .to_owned(),
         commands: Vec::new(),
+        fix_text: words.to_owned(),
         fix,
         dockerfile: Cure::Not("there is no image yet".to_owned()),
         slim: Cure::Not("there is no image yet".to_owned()),

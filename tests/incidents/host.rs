@@ -8,27 +8,37 @@ use crate::case::{Case, Host};
 use crate::image::{Image, Start};
 use crate::run::{Cure, Outcome, first_error, said};
 
-/// Runs `verify` in the container, on the host before and after the fix.
+/// Runs `verify` in the container, on the host before and after each fix.
 pub fn run(case: &Case, image: &Image, host: &Host) -> Outcome {
     let report = verify(case, image, &write(image.folder(), "host", host));
     let of_case = finding(&report, &case.rule);
     let first = first_error(&report).or(of_case).unwrap_or(&Value::Null);
-    let fixed = case.fixed_host.as_ref();
-    let fixed = fixed.map(|fixed| verify(case, image, &write(image.folder(), "fixed-host", fixed)));
-    let fix = match fixed {
-        None => Cure::Not("no host has it".to_owned()),
-        Some(report) if finding(&report, &case.rule).is_some() => Cure::Not("the finding is still there".to_owned()),
-        Some(report) if report["exit_code"] != 0 => Cure::Not(format!("verify: {report:#}")),
-        Some(_) => Cure::Cures,
-    };
+    let mut fix = Cure::Not("no host has it".to_owned());
+    for (number, fixed) in case.fixed_hosts.iter().enumerate() {
+        let name = format!("fixed-host-{number}");
+        fix = result(&verify(case, image, &write(image.folder(), &name, fixed)), case);
+        if fix != Cure::Cures {
+            break;
+        }
+    }
     Outcome {
         reproduced: first["message"].as_str().unwrap_or_default().contains(&case.symptom),
         named: first["rule"].as_str().unwrap_or("none").to_owned(),
         commands: Vec::new(),
+        fix_text: first["fix"].as_str().unwrap_or_default().to_owned(),
         fix,
         dockerfile: Cure::Not("the host decides".to_owned()),
         slim: Cure::Not("the host decides".to_owned()),
         log: format!("{report:#}"),
+    }
+}
+
+/// The result on a fixed host.
+fn result(report: &Value, case: &Case) -> Cure {
+    match finding(report, &case.rule) {
+        Some(_) => Cure::Not("the finding is still there".to_owned()),
+        None if report["exit_code"] != 0 => Cure::Not(format!("verify: {report:#}")),
+        None => Cure::Cures,
     }
 }
 

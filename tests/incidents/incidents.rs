@@ -38,14 +38,14 @@ fn what_is_printed_names_the_cause_and_cures_it() {
             println!("{name}\n{}", outcome.log);
         }
     } else {
-        compare_page(&(page(&outcomes) + &matrix.page()));
+        compare_page(&page(&outcomes));
         wrong.extend(matrix.complaints.iter().cloned());
     }
     for (name, case, outcome) in &outcomes {
         wrong.extend(complaint(case, outcome).map(|words| format!("{name}: {words}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("{}\n{}", counts(&outcomes), matrix.counts());
+    println!("{}\n{}", counts(&outcomes), matrix.table());
 }
 
 /// The difference from the expected result.
@@ -55,6 +55,9 @@ fn complaint(case: &Case, outcome: &Outcome) -> Option<String> {
     }
     let named = outcome.named == case.rule;
     let cured = is_cured(case, outcome);
+    if !case.by_hand.is_empty() && !outcome.commands.is_empty() {
+        return Some("commands are printed, so by_hand is not used".to_owned());
+    }
     match (&case.known_wrong, &case.not_cured) {
         (Some(_), Some(_)) => Some("known_wrong and not_cured exclude each other".to_owned()),
         (Some(_), None) if named && cured => Some("known_wrong no longer holds".to_owned()),
@@ -70,69 +73,68 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/incidents.md");
 const HEAD: &str = "\
 # Find your error
 
-Each entry is a failure that people met, or its variant for other tools in the image. A test makes an image that fails in
-this way, audits it, runs the printed commands, and runs the failing program again. The loader, pip, uv, apt, dpkg, dnf and
-rpm are real. A small program stands in for conda, and recorded files of `/proc` and `/dev` for hosts. Your image may need
-another command: `cupti-audit IMAGE` prints yours. `cupti-audit explain ERROR` explains an error text without an image.
+Search this page for your error text, or run `cupti-audit explain ERROR`. Different failures end in the same error text.
+`cupti-audit IMAGE` tells you which one you have, and prints the commands that fit your image.
 
-The last section lists every fix and where it was applied.
+Run the commands as root in the image, for example in a `RUN` step. Run `cupti-audit` and `pip download` on your machine.
+*`dockerfile` fixes it* means [`cupti-audit dockerfile IMAGE --phase PHASE`](dockerfile.md). *`slim` fixes it* means
+[`cupti-audit slim IMAGE --phase PHASE`](slim.md), with `--cupti-from` if the library is missing.
+
+A test makes each image and starts the failing program with the real loader. It applies the fix that the audit prints,
+starts the program again, and audits the image again. pip, uv, apt, dpkg, dnf and rpm are real. conda is a stand-in, and the host
+is a set of recorded files in `/proc` and `/dev`.
 ";
 
 /// The page of the documentation, grouped by class.
 fn page(outcomes: &[(&String, &Case, Outcome)]) -> String {
     let mut classes: BTreeMap<&str, String> = BTreeMap::new();
-    for (name, case, outcome) in outcomes {
-        let text = classes.entry(&case.class).or_default();
-        let _ = writeln!(text, "\n### {}\n\n`{}`\n", name.replace('-', " "), case.symptom);
-        let link = case.link.as_ref().map(|link| format!(" ({link})"));
-        let _ = writeln!(text, "{}{}\n", case.story.trim(), link.unwrap_or_default());
-        let rule = &outcome.named;
-        let _ = writeln!(text, "Found by [{rule}](rules.md#{rule}).");
-        let _ = writeln!(text, "{}", cures(case, outcome));
-        let notes = case.not_cured.iter().chain(&case.known_wrong);
-        notes.for_each(|note| writeln!(text, "Note: {}.", note.trim()).unwrap());
-        if !outcome.commands.is_empty() {
-            let _ = writeln!(text, "\n```sh\n{}\n```", outcome.commands.join("\n"));
-        }
+    for (_, case, outcome) in outcomes {
+        *classes.entry(&case.class).or_default() += &entry(case, outcome);
     }
     let mut page = HEAD.to_owned();
     for (class, text) in classes {
-        let mut class = class.to_owned();
-        class[..1].make_ascii_uppercase();
         let _ = write!(page, "\n## {class}\n{text}");
     }
     page
 }
 
-/// The methods that fix an incident, and those that do not, with the reason.
-fn cures(case: &Case, outcome: &Outcome) -> String {
-    if case.host.is_some() {
-        return "The fix is one of the host; with what it says, `verify` passes.".to_owned();
+/// One incident: the error, its cause, the rule and the fix.
+fn entry(case: &Case, outcome: &Outcome) -> String {
+    let mut text = format!("\n### {}\n\n", case.title);
+    if !case.symptom_is_of_probe {
+        let _ = writeln!(text, "`{}`\n", case.symptom);
     }
-    if case.build_file.is_some() {
-        return "`check` says it of the Dockerfile; with the fix, what is built works.".to_owned();
+    let link = case.link.as_ref().map(|link| format!(" ({link})"));
+    let _ = writeln!(text, "{}{}\n", case.story.trim(), link.unwrap_or_default());
+    let rule = &outcome.named;
+    let _ = writeln!(text, "Rule: [{rule}](rules.md#{rule}).{}", programs(case, outcome));
+    let note = case.not_cured.as_ref().or(case.known_wrong.as_ref());
+    let words = outcome.commands.is_empty().then(|| format!("{}.", outcome.fix_text));
+    if let Some(fix) = note.map(|note| note.trim().to_owned()).or(words) {
+        let _ = writeln!(text, "\n**Fix:** {fix}");
     }
-    let fix = fix(case, outcome);
-    let ways = [
-        (
-            if case.by_hand.is_empty() {
-                "the commands"
-            } else {
-                "what the fix says"
-            },
-            fix.as_str(),
-        ),
-        ("`dockerfile`", words(&outcome.dockerfile)),
-        ("`slim`", words(&outcome.slim)),
-    ];
-    let (cure, not): (Vec<_>, Vec<_>) = ways.into_iter().partition(|(_, came)| *came == words(&Cure::Cures));
-    let cure: Vec<&str> = cure.iter().map(|(way, _)| *way).collect();
-    let not: Vec<String> = not.iter().map(|(way, why)| format!("{way} ({why})")).collect();
-    let said = [("Cured by", cure.join(", ")), ("Not cured by", not.join(", "))];
-    let said = said.iter().filter(|(_, ways)| !ways.is_empty());
-    said.map(|(words, ways)| format!("{words} {ways}."))
-        .collect::<Vec<_>>()
-        .join(" ")
+    let (instructions, commands): (Vec<_>, Vec<_>) =
+        (outcome.commands.iter().cloned()).partition(|command| command.starts_with("ENV "));
+    for (lines, language) in [(commands, "sh"), (instructions, "dockerfile")] {
+        if !lines.is_empty() {
+            let _ = writeln!(text, "\n```{language}\n{}\n```", lines.join("\n"));
+        }
+    }
+    text
+}
+
+/// Whether `dockerfile` and `slim` fix an incident, as sentences. Empty for a Dockerfile or a host, which they do not get.
+fn programs(case: &Case, outcome: &Outcome) -> String {
+    if case.host.is_some() || case.build_file.is_some() {
+        return String::new();
+    }
+    match (&outcome.dockerfile, &outcome.slim) {
+        (Cure::Cures, Cure::Cures) => " `dockerfile` and `slim` fix it.",
+        (Cure::Cures, Cure::Not(_)) => " `dockerfile` fixes it, `slim` does not.",
+        (Cure::Not(_), Cure::Cures) => " `slim` fixes it, `dockerfile` does not.",
+        (Cure::Not(_), Cure::Not(_)) => " `dockerfile` and `slim` do not fix it.",
+    }
+    .to_owned()
 }
 
 /// Compares the page with the results, or writes it.
@@ -144,7 +146,7 @@ fn compare_page(page: &str) {
     let differs = page.lines().zip(there.lines()).find(|(is, there)| is != there);
     assert!(
         page == there,
-        "docs/incidents.md is not what the runs came to: {differs:?}\nUPDATE_DOCS=1 cargo test --test incidents remakes it"
+        "docs/incidents.md differs from the runs: {differs:?}\nUPDATE_DOCS=1 cargo test --test incidents writes it"
     );
 }
 

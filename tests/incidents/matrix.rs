@@ -82,10 +82,7 @@ impl Matrix {
                 _ => {}
             }
             if by_hand.peek().is_some() {
-                rows.push(row(
-                    &format!("the words of [{rule}](rules.md#{rule})"),
-                    by_hand.copied(),
-                ));
+                rows.push(row(&format!("the fix text of {rule}, by hand"), by_hand.copied()));
             }
         }
         not_applied.retain(|rule, _| {
@@ -103,30 +100,26 @@ impl Matrix {
         }
     }
 
-    /// The counts in a sentence.
-    pub fn counts(&self) -> String {
+    /// The counts in two sentences.
+    fn counts(&self) -> String {
         let situations: BTreeSet<&String> = self.rows.iter().flat_map(|row| &row.1).collect();
         let pairs: usize = self.rows.iter().map(|row| row.1.len()).sum();
         let cure = self.rows.iter().filter(|row| row.3 > 0).count();
         format!(
-            "{} fixes are applied in {} situations, in {pairs} pairs of both: {cure} cure; of {} rules no test applies the fix",
+            "{} kinds of fix are applied in {} kinds of image, {pairs} combinations; {cure} kinds cure at least once. \
+             No test applies the fix of {} rules.",
             self.rows.len(),
             situations.len(),
             self.not_applied.len()
         )
     }
 
-    /// The section of the page.
-    pub fn page(&self) -> String {
-        let mut text = format!("\n## Every fix, and where it was applied\n\n{}.\n\n", self.counts());
-        text += "| fix | situations | cases | cured |\n|---|---|---|---|\n";
+    /// The counts and the table, to print.
+    pub fn table(&self) -> String {
+        let mut text = format!("{}\n\nfix | kinds of image | cases | cured\n", self.counts());
         for (name, situations, applied, cured) in &self.rows {
             let situations: Vec<&str> = situations.iter().map(String::as_str).collect();
-            let _ = writeln!(text, "| {name} | {} | {applied} | {cured} |", situations.join(", "));
-        }
-        text += "\nFixes that no test applies:\n\n";
-        for (rule, reason) in &self.not_applied {
-            let _ = writeln!(text, "- [{rule}](rules.md#{rule}): {reason}");
+            let _ = writeln!(text, "{name} | {} | {applied} | {cured}", situations.join(", "));
         }
         text
     }

@@ -26,7 +26,9 @@ pub struct Outcome {
     pub named: String,
     /// The commands and instructions that the program printed with it.
     pub commands: Vec<String>,
-    /// The result of these commands.
+    /// The prose of the fix.
+    pub fix_text: String,
+    /// The result of these commands, or of the prose.
     pub fix: Cure,
     /// The result of the Dockerfile that `dockerfile` writes.
     pub dockerfile: Cure,
@@ -86,15 +88,17 @@ pub fn run(kit: &Kit, case: &Case, folder: &Path) -> Outcome {
         .to_owned();
     let first = first.or_else(told).unwrap_or(&Value::Null);
     let commands = [texts(first, "commands"), texts(first, "instructions")].concat();
-    let words = program_commands(first["fix"].as_str().unwrap_or_default(), &image.layout());
+    let fix_text = first["fix"].as_str().unwrap_or_default().to_owned();
+    let words = program_commands(&fix_text, &image.layout(), &case.phase);
     let commands = if commands.is_empty() { words } else { commands };
-    let fix = fix(kit, case, &image, first, &mut log);
     let dockerfile = build(kit, case, &image, &mut log);
+    let fix = fix(kit, case, &image, first, &dockerfile, &mut log);
     let slim = slim(kit, case, &image, &mut log);
     Outcome {
         reproduced,
         named,
         commands,
+        fix_text,
         fix,
         dockerfile,
         slim,
@@ -103,13 +107,14 @@ pub fn run(kit: &Kit, case: &Case, folder: &Path) -> Outcome {
 }
 
 /// The result of a finding's commands and instructions, or of `by_hand` if the fix is prose.
-fn fix(kit: &Kit, case: &Case, image: &Image, finding: &Value, log: &mut String) -> Cure {
+fn fix(kit: &Kit, case: &Case, image: &Image, finding: &Value, dockerfile: &Cure, log: &mut String) -> Cure {
     let instructions = match printed_instructions(finding) {
         printed if printed.is_empty() => case.by_hand.clone(),
         printed => printed,
     };
     if instructions.is_empty() {
-        return with_program(kit, case, image, finding["fix"].as_str().unwrap_or_default(), log);
+        let words = finding["fix"].as_str().unwrap_or_default();
+        return with_program(kit, case, image, words, dockerfile, log);
     }
     carry_out(kit, case, &image.branch("fixed"), &instructions, log)
 }
@@ -121,7 +126,7 @@ fn printed_instructions(finding: &Value) -> Vec<String> {
 }
 
 /// The commands in the prose of a fix, as printed, with IMAGE as the image's name.
-fn program_commands(fix: &str, image: &str) -> Vec<String> {
+fn program_commands(fix: &str, image: &str, phase: &str) -> Vec<String> {
     let download = fix
         .split_once("pip download ")
         .and_then(|(_, rest)| rest.split_once(" gets it"));
@@ -132,17 +137,17 @@ fn program_commands(fix: &str, image: &str) -> Vec<String> {
     let slim = slim.map(|(words, _)| format!("cupti-audit slim {}", words.replace(image, "IMAGE")));
     let dockerfile = fix
         .ends_with("; cupti-audit dockerfile writes how")
-        .then(|| "cupti-audit dockerfile IMAGE".to_owned());
+        .then(|| format!("cupti-audit dockerfile IMAGE --phase {phase}"));
     download.into_iter().chain(slim).chain(dockerfile).collect()
 }
 
 /// The result of this program's commands with the arguments in the fix.
-fn with_program(kit: &Kit, case: &Case, image: &Image, fix: &str, log: &mut String) -> Cure {
+fn with_program(kit: &Kit, case: &Case, image: &Image, fix: &str, dockerfile: &Cure, log: &mut String) -> Cure {
     let layout = image.layout();
-    let commands = program_commands(fix, &layout);
+    let commands = program_commands(fix, &layout, &case.phase);
     match commands.as_slice() {
         [] => Cure::Not("nothing printed".to_owned()),
-        [dockerfile] if dockerfile.starts_with("cupti-audit dockerfile") => build(kit, case, image, log),
+        [command] if command.starts_with("cupti-audit dockerfile") => dockerfile.clone(),
         [.., slim] => {
             let wheel = commands
                 .first()
