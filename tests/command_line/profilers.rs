@@ -112,17 +112,17 @@ fn is_the_driver_of_a_toolkit_told_where_it_is_known_and_else_that_it_is_not() {
         (
             "12.4.1",
             "550.54.15",
-            "came with driver 550.54.15; by minor-version compatibility 525",
+            "came with driver 550.54.15; 525 or newer is enough with minor-version compatibility",
         ),
         (
             "13.4.1",
             "615.71.09",
-            "came with driver 615.71.09; by minor-version compatibility 580",
+            "came with driver 615.71.09; 580 or newer is enough with minor-version compatibility",
         ),
         (
             "13.5.0",
             "not known",
-            "came with no known driver; by minor-version compatibility 580",
+            "came with no known driver; 580 or newer is enough with minor-version compatibility",
         ),
     ] {
         let image = sources.images(&sources.fixtures()["no-cupti"]).unwrap().remove(0);
