@@ -5,6 +5,7 @@
 
 pub mod advice;
 pub mod api;
+pub mod build_steps;
 mod catalog;
 mod consumer_profile;
 mod csv_table;

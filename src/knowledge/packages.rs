@@ -20,10 +20,6 @@ pub struct CuptiPackages {
     pub pytorch: GitSource,
     /// The layout of the toolkit in images.
     pub toolkit: ToolkitLayout,
-    /// The effects of packages that a Dockerfile installs.
-    pub steps: Vec<InstalledPackage>,
-    /// The contents of base images.
-    pub images: Vec<BaseImage>,
     /// The packages whose files and requirements are checked against the image.
     pub checked: Vec<CheckedPackage>,
     /// The package folders that no import needs.
@@ -43,10 +39,6 @@ pub(super) struct PackageFile {
     nvidia: Vec<NvidiaRepository>,
     pytorch: Option<GitSource>,
     toolkit: Option<ToolkitLayout>,
-    #[serde(default)]
-    steps: Vec<InstalledPackage>,
-    #[serde(default)]
-    images: Vec<BaseImage>,
     #[serde(default)]
     checked: Vec<CheckedPackage>,
     #[serde(default)]
@@ -85,22 +77,8 @@ pub struct RuntimeNames {
     pub conda: String,
 }
 
-/// The effect of a build step on the library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StepYield {
-    /// The library, on the loader's search path.
-    Library,
-    /// A copy for programs with their own search paths.
-    Wheel,
-    /// Files without the library.
-    Nothing,
-    /// The package does not exist.
-    Absent,
-}
-
 /// The manager of a package.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PackageManager {
     /// The distribution's manager, such as apt or dnf.
@@ -109,23 +87,6 @@ pub enum PackageManager {
     Pip,
     /// conda, mamba, or micromamba.
     Conda,
-}
-
-/// A package that a Dockerfile may install.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct InstalledPackage {
-    /// The program that installs it.
-    pub manager: PackageManager,
-    /// Its name, with `{major}` and `{minor}` for the CUDA numbers.
-    pub name: String,
-    /// The part of the library that it installs.
-    pub brings: StepYield,
-    /// Whether it is the distribution's own package, which has only one CUDA version.
-    #[serde(default)]
-    pub own: bool,
-    /// How certain the entry is.
-    pub certainty: Certainty,
 }
 
 /// A package whose files and requirements are checked against the image.
@@ -142,51 +103,6 @@ pub struct CheckedPackage {
     /// The extras that may have been requested.
     #[serde(default)]
     pub extras: Vec<String>,
-}
-
-/// A possible base image of a Dockerfile.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BaseImage {
-    /// The end of its name, starting after a slash.
-    pub name: String,
-    /// A word in its tag.
-    #[serde(default)]
-    pub tag: String,
-    /// The part of the library that it contains.
-    pub brings: StepYield,
-    /// The folders on its `LD_LIBRARY_PATH` that contain the library.
-    #[serde(default)]
-    pub searched: Vec<LibraryPathFolder>,
-    /// How certain the entry is.
-    pub certainty: Certainty,
-}
-
-/// A folder on an image's search path, starting with a CUDA version.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LibraryPathFolder {
-    /// Its absolute path, without a trailing slash.
-    pub folder: String,
-    /// The first version of CUDA.
-    pub from: String,
-}
-
-impl InstalledPackage {
-    /// The CUDA numbers in a package name, if it is this package; the second is 0 if the name has only one.
-    pub fn cuda_of_name(&self, name: &str) -> Option<Option<(u32, u32)>> {
-        let Some((before, after)) = self.name.split_once("{major}") else {
-            return (self.name == name).then_some(None);
-        };
-        let numbers = name.strip_prefix(before)?;
-        match after.strip_suffix("{minor}") {
-            None => Some(Some((numbers.strip_suffix(after)?.parse().ok()?, 0))),
-            Some(between) => {
-                let (major, minor) = numbers.split_once(between)?;
-                Some(Some((major.parse().ok()?, minor.parse().ok()?)))
-            }
-        }
-    }
 }
 
 /// The sources of a program.
@@ -241,8 +157,6 @@ impl CuptiPackages {
         // The first match applies, so a user adds distributions but cannot silently change one.
         self.own.extend(more.own);
         self.nvidia.extend(more.nvidia);
-        self.steps.extend(more.steps);
-        self.images.extend(more.images);
         self.checked.extend(more.checked);
         self.without.extend(more.without);
         if let Some(url) = more.url {
@@ -289,7 +203,6 @@ fn is_version(written: &str, version: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::StepYield;
     use crate::knowledge::Knowledge;
 
     #[test]
@@ -304,25 +217,5 @@ mod tests {
         assert_eq!(nvidia("rocky", "90.1"), None);
         assert_eq!(nvidia("ubuntu", "22.04"), Some("ubuntu2204"));
         assert_eq!(nvidia("alpine", "3.20"), None);
-    }
-
-    #[test]
-    fn a_package_is_known_by_the_numbers_in_its_name() {
-        let packages = &Knowledge::built_in().tables.packages;
-        let find = |name: &str| {
-            let mut found = packages
-                .steps
-                .iter()
-                .filter_map(|step| Some((step.brings, step.cuda_of_name(name)?)));
-            found.next()
-        };
-        assert_eq!(
-            find("cuda-libraries-dev-12-4"),
-            Some((StepYield::Nothing, Some((12, 4))))
-        );
-        assert_eq!(find("cuda-toolkit-12-4"), Some((StepYield::Library, Some((12, 4)))));
-        assert_eq!(find("cuda-toolkit-12-4-config-common"), None);
-        assert_eq!(find("nvidia-cuda-cupti-cu11"), Some((StepYield::Wheel, Some((11, 0)))));
-        assert_eq!(find("torch"), Some((StepYield::Wheel, None)));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::advice::{GeneralAdvice, InstallSource};
 use super::api::CuptiApi;
+use super::build_steps::BuildStepTable;
 use super::catalog::{DataFile, DataKind, FileIds};
 use super::dead_weight::{DeadWeightKind, DeadWeightTable};
 use super::function_table::{FunctionSpan, FunctionTable};
@@ -24,8 +25,9 @@ use container_start::LauncherTable;
 use image_linkage::escape;
 
 /// The names of the tables in `profiles/cupti`.
-pub const TABLE_FILES: [&str; 18] = [
+pub const TABLE_FILES: [&str; 19] = [
     "apis.yaml",
+    "build-steps.yaml",
     "dead-weight.yaml",
     "bundles.yaml",
     "driver-libraries.yaml",
@@ -79,6 +81,8 @@ pub struct KnowledgeTables {
     pub advice: GeneralAdvice,
     /// The packages of distributions.
     pub packages: CuptiPackages,
+    /// The effects of the steps of a Dockerfile.
+    pub build_steps: BuildStepTable,
     /// Known faults of releases.
     pub release_faults: Vec<ReleaseFault>,
     /// The files of known releases.
@@ -216,6 +220,7 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         sources: reader.rows("sources", |_| None),
         advice: GeneralAdvice::default(),
         packages: CuptiPackages::default(),
+        build_steps: BuildStepTable::default(),
         release_faults: reader.rows("release-faults", |fault: &ReleaseFault| Some(fault.id.clone())),
         releases: ReleaseTable::default(),
         shared_folders: SharedFolders::default(),
@@ -268,6 +273,10 @@ fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, kn
     });
     reader.documents("packages", |_, packages: PackageFile| {
         tables.packages.add(packages);
+        Ok(())
+    });
+    reader.documents("build-steps", |_, steps: BuildStepTable| {
+        tables.build_steps.add(steps);
         Ok(())
     });
     reader.documents("shared-folders", |_, folders: SharedFolders| {

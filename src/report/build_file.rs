@@ -1,4 +1,4 @@
-//! Reports known problems of a Dockerfile: as a page, and as JSON. CI formats have their own writers.
+//! Reports known traps in a Dockerfile: as a page, and as JSON. CI formats have their own writers.
 
 use std::cmp::Reverse;
 
@@ -14,6 +14,9 @@ use image_linkage::escape::escape_bytes;
 
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/check/v1";
+
+/// The number of steps in the list of those that the file does not show.
+const UNSEEN_SHOWN: usize = 8;
 
 /// A checked Dockerfile.
 pub(crate) struct CheckedBuildFile<'a> {
@@ -42,7 +45,7 @@ impl CheckedBuildFile<'_> {
             .counting()
             .max_by_key(|found| (found.finding.severity, Reverse(found.lines)));
         let Some(StepFinding { finding, lines, .. }) = worst else {
-            return format!("{name}: no mistake found; audit the built image to be sure");
+            return format!("{name}: {}", self.state());
         };
         match self.counting().count() {
             1 => format!("{name}:{}: {}", lines.0, finding.message),
@@ -50,10 +53,33 @@ impl CheckedBuildFile<'_> {
         }
     }
 
+    /// What is known of the image without a finding.
+    fn state(&self) -> String {
+        let library = &self.report.library_file;
+        let last = self.report.stages.last().map_or("", |stage| &stage.presence);
+        match self.report.is_open {
+            true => format!("it is not known whether the image contains {library}"),
+            false => format!("none of the known traps; {library}: {last}"),
+        }
+    }
+
+    /// The steps that the file does not show, with their lines.
+    fn unseen(&self) -> Option<String> {
+        let unseen = &self.report.unseen;
+        let shown = unseen.iter().take(UNSEEN_SHOWN);
+        let words = shown.map(|doubt| format!("line {} {}", doubt.line, escape_bytes(doubt.why.as_bytes())));
+        let mut words: Vec<String> = words.collect();
+        match unseen.len().saturating_sub(UNSEEN_SHOWN) {
+            0 => {}
+            more => words.push(format!("{more} more")),
+        }
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+
     fn tone(&self) -> ReportTone {
         let finds = self.counting().next().is_some();
         match self.exit {
-            RunExit::Clean if finds => ReportTone::Doubtful,
+            RunExit::Clean if finds || self.report.is_open => ReportTone::Doubtful,
             RunExit::Clean => ReportTone::Remark,
             exit => ReportTone::of_exit(exit),
         }
@@ -71,10 +97,15 @@ pub(super) fn check_page<'a>(checked: &CheckedBuildFile<'a>) -> ReportPage<'a> {
     } = checked.report;
     let stages = checked.report.stages.iter();
     let stages = stages.map(|stage| stage_row(stage, library_file)).collect();
-    let mut blocks = vec![
+    let unseen = checked.unseen();
+    let mut blocks: Vec<Block<'a>> = unseen
+        .map(|unseen| Block::Paragraph("not seen: ", unseen))
+        .into_iter()
+        .collect();
+    blocks.extend([
         Block::Answer(tone, verdict),
         Block::Table(vec!["stage", "from", "CUDA", library_name], stages),
-    ];
+    ]);
     for found in &checked.report.findings {
         blocks.extend(finding_blocks(checked, found));
     }
@@ -82,16 +113,16 @@ pub(super) fn check_page<'a>(checked: &CheckedBuildFile<'a>) -> ReportPage<'a> {
 }
 
 fn stage_row(stage: &StageSummary, library_file: &str) -> TableRow {
-    let [name, base] = [&stage.name, &stage.base].map(|text| escape_bytes(text.as_bytes()));
+    let [name, base, presence] = [&stage.name, &stage.base, &stage.presence].map(|text| escape_bytes(text.as_bytes()));
     let cuda = stage.cuda.clone().unwrap_or_default();
     let of_cuda = stage
         .cuda
         .as_ref()
         .map_or_else(String::new, |cuda| format!(", CUDA {cuda}"));
-    let words = format!("from {base}{of_cuda}; {library_file}: {}", stage.presence);
+    let words = format!("from {base}{of_cuda}; {library_file}: {presence}");
     TableRow {
         labelled: vec![(format!("  stage {name} "), words)],
-        cells: vec![name, base, cuda, stage.presence.to_owned()],
+        cells: vec![name, base, cuda, presence],
         line: String::new(),
     }
 }
@@ -147,6 +178,9 @@ pub(super) fn check_json(checked: &CheckedBuildFile<'_>) -> Value {
             "suppressed": suppressed.map(|it| json!({"reason": it.reason, "until": it.until.map(|day| day.to_string())})),
         })
     });
+    let unseen = checked.report.unseen.iter();
+    let unseen =
+        unseen.map(|doubt| json!({"what": format!("line {}", doubt.line), "why": doubt.why, "line": doubt.line}));
     json!({
         "schema": SCHEMA,
         "tool": program_version(),
@@ -155,6 +189,6 @@ pub(super) fn check_json(checked: &CheckedBuildFile<'_>) -> Value {
         "exit_code": checked.exit as u8,
         "findings": findings.collect::<Value>(),
         "stages": stages.collect::<Value>(),
-        "gaps": [],
+        "gaps": unseen.collect::<Value>(),
     })
 }

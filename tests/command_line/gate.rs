@@ -714,89 +714,35 @@ fn the_recipe_of_many_guides_is_caught_before_it_is_built() {
     assert_eq!(checked(RECIPE, &["--target", "builder"]), (vec![], vec![], 0));
 }
 
-/// Dockerfiles and their findings. `BASE` and `DEVEL` stand for the first lines.
-const STEPS: [(&str, &str); 17] = [
-    // NVIDIA publishes no wheel for this CUDA version.
-    (
-        "FROM nvidia/cuda:10.2-runtime-ubuntu18.04\nRUN pip install nvidia-cuda-cupti-cu12\n",
-        "warning cupti-of-another-cuda 2-2",
-    ),
-    (
-        "BASERUN apt-get install -y libcupti-dev-12-4\n",
-        "error no-such-package 2-2",
-    ),
-    (
-        "BASERUN apt-get install -y cuda-cupti-11-8\n",
-        "warning cupti-of-another-cuda 2-2",
-    ),
-    (
-        "BASERUN pip install nvidia-cuda-cupti-cu11==11.8.87\n",
-        "warning cupti-of-another-cuda 2-2",
-    ),
-    (
-        "BASECOPY --from=nvidia/cuda:12.4.1-runtime-ubuntu22.04 /usr/local/cuda/lib64/libcupti.so.12 /usr/lib/\n",
-        "error copy-from-image-without-cupti 2-2",
-    ),
-    (
-        "DEVELBASECOPY --from=b /usr/local/cuda/lib64/libcupti.so* /opt/cupti/\n",
-        "warning cupti-copied-off-path 3-3",
-    ),
-    (
-        "DEVELBASECOPY --from=b /usr/local/cuda/lib64/libcupti.so* /usr/lib/x86_64-linux-gnu/\n",
-        "",
-    ),
-    (
-        "DEVELBASECOPY --from=b /usr/local/cuda/lib64/libcupti.so* /opt/c/\nENV LD_LIBRARY_PATH=/opt/c\n",
-        "",
-    ),
-    (
-        "BASERUN apt-get install -y cuda-libraries-dev-12-4 cuda-command-line-tools-12-4 # cupti\n",
-        "",
-    ),
-    // A later stage counts for the stages that it is based on.
-    (
-        "DEVELFROM nvidia/cuda:12.4.1-runtime-ubuntu22.04 AS c\n\
-         COPY --from=b /usr/local/cuda/lib64/libcupti.so* /opt/c/\nFROM c\nRUN ldconfig /opt/c\n",
-        "",
-    ),
-    // The Dockerfile does not mention CUPTI, so this is only a note.
-    (
-        "BASERUN apt-get install -y cuda-libraries-12-4\n",
-        "note run-brings-no-cupti 2-2",
-    ),
-    // A script or a custom base image may install CUPTI.
-    (
-        "BASERUN ./cupti.sh && apt-get install -y cuda-libraries-dev-12-4\n",
-        "warning run-brings-no-cupti 2-2",
-    ),
-    (
-        "FROM reg.example/own:1\nCOPY --from=reg.example/x /opt/libcupti.so.12 /opt/x/\n",
-        "",
-    ),
-    // Ubuntu's own package is from CUDA 11.5; a downloaded package may have any version.
-    (
-        "BASERUN apt-get install -y libcupti-dev\n",
-        "warning cupti-of-another-cuda 2-2",
-    ),
-    (
-        "BASERUN dpkg -i cupti.deb; apt-get install -y cuda-libraries-12-4\n",
-        "warning run-brings-no-cupti 2-2",
-    ),
-    (
-        "BASECOPY libcupti.so.12 /usr/lib/\nRUN apt-get install -y cuda-libraries-12-4\n",
-        "warning run-brings-no-cupti 3-3",
-    ),
-    ("BASERUN for p in cupti; do apt-get install -y cuda-$p-12-4; done\n", ""),
-];
-
 #[test]
-fn each_step_that_goes_wrong_is_told_and_no_other() {
-    for (steps, expected) in STEPS {
-        let text = steps
-            .replace("BASE", "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\n")
-            .replace("DEVEL", "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04 AS b\n");
-        assert_eq!(checked(&text, &[]).0.join(", "), expected, "{text}");
-    }
+fn a_check_says_what_it_cannot_see_and_strict_makes_it_open() {
+    let text = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\nRUN ./install.sh\nRUN pip install -r list.txt\n";
+    let project = Project::new(&[
+        ("Dockerfile", text),
+        ("known", "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\n"),
+    ]);
+    let check = |more: &[&str]| {
+        let output = project.run(&[], &[&["check", "--phase", "training"], more].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        (text.lines().next().unwrap().to_owned(), output.status.code().unwrap())
+    };
+    let unseen = "not seen: line 2 runs ./install.sh; line 3 installs -r list.txt";
+    assert_eq!(check(&[]), (unseen.to_owned(), 0));
+    assert_eq!(check(&["--strict"]), (unseen.to_owned(), 2));
+    assert_eq!(check(&["--strict", "--fail-on", "never"]), (unseen.to_owned(), 0));
+    let known = "· known: none of the known traps; libcupti: from nvidia/cuda:12.4.1-devel-ubuntu22.04";
+    assert_eq!(check(&["--strict", "known"]), (known.to_owned(), 0));
+    let output = project.run(&[], &["check", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let gap = |line: u32, why: &str| serde_json::json!({"what": format!("line {line}"), "why": why, "line": line});
+    assert_eq!(
+        report["gaps"],
+        serde_json::json!([gap(2, "runs ./install.sh"), gap(3, "installs -r list.txt")])
+    );
+    assert!(
+        report["verdict"].as_str().unwrap().contains("it is not known"),
+        "{report}"
+    );
 }
 
 #[test]

@@ -39,6 +39,7 @@ use std::collections::BTreeMap;
 
 pub use image_files::{FileKind, FileStat, ImageFiles};
 pub use launcher_table::{LaunchEnvironment, Launcher, LauncherTable, Operands, OptionEffect};
+pub use script::parse_script;
 pub use start::read_start;
 pub use state::Branch;
 pub use value::{Hole, Value, ValuePiece};

@@ -122,6 +122,12 @@ fn nesting(text: &str) -> usize {
     deepest
 }
 
+/// Parses a script as bash reads it; `None` if it has a syntax error or exceeds a limit.
+pub fn parse_script(text: &str) -> Option<StmtSeq> {
+    let is_readable = text.len() <= SCRIPT_BYTES && nesting(text) <= NESTING;
+    is_readable.then(|| parse_as(text, ShellDialect::Bash)).flatten()
+}
+
 fn parse_as(text: &str, dialect: ShellDialect) -> Option<StmtSeq> {
     let parsed = Parser::with_dialect(text, dialect).parse();
     (parsed.status == ParseStatus::Clean).then_some(parsed.file.body)

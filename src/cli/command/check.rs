@@ -8,7 +8,7 @@ use crate::cli::report_outputs::ReportOutputs;
 use crate::cli::shared_args::{ConfigArgs, DisplayArgs, ReportArgs, trimmed};
 use crate::cli::terminal::CommandError;
 use crate::judge::build_file::check_build_file;
-use crate::judge::outcome::RunExit;
+use crate::judge::outcome::{FailOn, RunExit};
 use crate::judge::rule::RuleQuestion;
 use crate::judge::rule::suppression::SuppressionGate;
 use crate::knowledge::user_folders::read_text_file;
@@ -16,22 +16,24 @@ use crate::report::build_file::CheckedBuildFile;
 use crate::report::text::TextDetail;
 use crate::report::{ReportFormat, report_writer};
 use clap::Args;
+use clap::builder::FalseyValueParser;
 
 const HELP: &str = "\
-Says before a build that a RUN or COPY brings no libcupti, that of another CUDA, or onto no search path. What a script, the
-build's context or an image of your own brings it does not know, and claims nothing of it.
+Finds known traps before a build, such as a package without libcupti, or a step that removes it. It first lists the steps \
+whose effect the file does not show: scripts, unknown base images, lists of requirements. If they leave it open whether \
+the image contains libcupti, the answer is \"not known\".
 
 Exit codes:
-  0  no finding at or above --fail-on; the image is another matter: cupti-audit IMAGE
+  0  no finding at or above --fail-on
   1  findings
-  2  it could not be done, such as a file that is no Dockerfile
+  2  it could not be done, such as a file that is no Dockerfile; with --strict also if the answer is not known
 
 Examples:
   cupti-audit check Dockerfile --phase training
-  cupti-audit check --target runtime --format github docker/Dockerfile
+  cupti-audit check --strict --target runtime docker/Dockerfile
   cupti-audit check -o sarif=check.sarif Dockerfile";
 
-/// Find steps of a Dockerfile that do not install CUPTI, before the build
+/// Find known traps for CUPTI in a Dockerfile, before the build
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct CheckArgs {
@@ -44,6 +46,9 @@ pub struct CheckArgs {
     /// Purpose of the image; decides how severe each finding is (repeatable)
     #[arg(long, short, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',', value_parser = trimmed)]
     phase: Vec<String>,
+    /// Exit with code 2 if it is not known whether the image contains CUPTI
+    #[arg(long, env = "CUPTI_AUDIT_STRICT", value_parser = FalseyValueParser::new())]
+    strict: bool,
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
@@ -56,7 +61,7 @@ pub struct CheckArgs {
 const FILE_BYTES: u64 = 1 << 20;
 
 impl CheckArgs {
-    /// Reports the steps of a Dockerfile that do not install a libcupti that the loader finds.
+    /// Reports the known traps in a Dockerfile.
     pub fn run(mut self) -> Result<RunExit, CommandError> {
         let (mut config, mut knowledge) = load_project(&self.own)?;
         knowledge.rules.retain(|rule| rule.answers(RuleQuestion::BuildFile));
@@ -72,11 +77,16 @@ impl CheckArgs {
             gate.mark_findings(&self.file, std::slice::from_mut(&mut found.finding));
         }
         let fail_on = self.report.fail_on.or(config.fail_on).unwrap_or_default();
+        let is_strict = self.strict || config.strict;
         let fails = report.findings.iter().any(|found| fail_on.fails(&found.finding));
         let checked = CheckedBuildFile {
             file: &self.file,
             report: &report,
-            exit: if fails { RunExit::Findings } else { RunExit::Clean },
+            exit: match () {
+                () if fails => RunExit::Findings,
+                () if is_strict && report.is_open && fail_on != FailOn::Never => RunExit::Open,
+                () => RunExit::Clean,
+            },
         };
         let mut outputs = ReportOutputs::open(&self.report, |format, place| {
             let layout = place.layout(&self.output);

@@ -1,30 +1,40 @@
-//! Finds problems in a Dockerfile before it is built: steps that install no libcupti, the wrong one, or one off the
-//! search path.
+//! Finds known traps in a Dockerfile before it is built.
 //!
-//! Only the stages that lead to the image are judged, and only by the file itself. A script, a build context or a
-//! private image may contain anything, so there are no findings about them.
+//! The model: after each step a stage is in one of three states. The library is absent; it is present, in copies with
+//! their owner and folder; or it is not known, since a line. The steps lead from state to state:
+//!
+//! 1. FROM takes the state of a stage, of an image in the table of base images, or none is known.
+//! 2. A package manager adds the copy of a package in the table, or nothing, or nobody knows.
+//! 3. Removing packages and deleting paths takes the copies away that they certainly reach; what may reach one makes
+//!    the state unknown.
+//! 4. COPY of a stage brings the copies that are in its sources, along the links of the toolkit.
+//! 5. A program that is not in the table makes the state unknown; so does a step under a condition, if it changes it.
+//!
+//! Findings need a certain state: about a step's own package, the stage that it copies from, the copies that it takes
+//! away, or, at the end, the whole image. Only the stages that lead to the image are judged.
 
-mod installed_packages;
-mod shell_commands;
-mod stage_state;
+mod builder_words;
+mod command_effect;
+mod copies;
+mod instructions;
+mod paths;
+mod presence;
+mod shell_steps;
 mod stages;
+#[cfg(test)]
+mod tests;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use parse_dockerfile::Dockerfile;
+pub use self::presence::BuildDoubt;
 
-use self::stage_state::{StageWalk, StepProblem};
-use self::stages::{BuildStage, find_stage, read_stages};
-use crate::facts::Gap;
-use crate::judge::rule::{self, Finding};
+use self::presence::LibraryPresence;
+use self::stages::{BuildStage, BuildStep, find_stage, read_stages};
+use self::walk::{StageState, StageWalk, StepProblem, shown_version};
+use crate::judge::rule::{self, BuildStepFacts, Finding, RuleSubject};
 use crate::knowledge::Knowledge;
-
-/// The maximum number of ONBUILD instructions in a file.
-const TRIGGERS: usize = 100;
-
-/// The maximum number of stages in a file.
-const STAGES: usize = 1000;
 
 /// The result for a Dockerfile.
 pub struct BuildFileReport {
@@ -36,8 +46,10 @@ pub struct BuildFileReport {
     pub findings: Vec<StepFinding>,
     /// The stages that lead to the image, first to last.
     pub stages: Vec<StageSummary>,
-    /// The parts that could not be followed.
-    pub gaps: Vec<Gap>,
+    /// The steps of these stages whose effect the Dockerfile does not show.
+    pub unseen: Vec<BuildDoubt>,
+    /// Whether these steps leave it open if the library is in the image.
+    pub is_open: bool,
 }
 
 /// A finding on one instruction.
@@ -61,7 +73,7 @@ pub struct StageSummary {
     /// Its version of CUDA.
     pub cuda: Option<String>,
     /// Whether the library is in it, as text.
-    pub presence: &'static str,
+    pub presence: String,
 }
 
 /// The base images of the stages in the Dockerfile `text`, without duplicates, in file order. A name that depends on a
@@ -70,7 +82,7 @@ pub struct StageSummary {
 /// Errors: As [`check_build_file`].
 pub fn list_base_images(text: &str) -> Result<Vec<String>, String> {
     let mut bases: Vec<String> = Vec::new();
-    for stage in read_stages(&parse_build_file(text)?) {
+    for stage in parse_build_file(text)? {
         // `scratch` is the only name without an image (Dockerfile reference, "FROM scratch").
         if stage.parent.is_none() && stage.base != "scratch" && !bases.contains(&stage.base) {
             bases.push(stage.base);
@@ -79,29 +91,8 @@ pub fn list_base_images(text: &str) -> Result<Vec<String>, String> {
     Ok(bases)
 }
 
-/// Parses the Dockerfile `text` within the limits.
-fn parse_build_file(text: &str) -> Result<Dockerfile<'_>, String> {
-    // The parser recurses into each of them, although a builder rejects nested ones.
-    let triggers = text.to_lowercase().matches("onbuild").count();
-    if triggers > TRIGGERS {
-        return Err(format!("it has more than {TRIGGERS} ONBUILD instructions"));
-    }
-    let file: Dockerfile<'_> = parse_dockerfile::parse(text).map_err(|error| without_quoted(&error.to_string()))?;
-    // Each stage may start from any earlier one.
-    if file.stages().len() > STAGES {
-        return Err(format!("it has more than {STAGES} stages"));
-    }
-    Ok(file)
-}
-
-/// The error text without the offending token. If a pull request makes the Dockerfile a link, the token would leak a
-/// word of the linked file. The line and column still locate the error.
-fn without_quoted(said: &str) -> String {
-    let parts = said.split_once(" '").zip(said.rsplit_once('\''));
-    parts.map_or_else(
-        || said.to_owned(),
-        |((before, _), (_, behind))| format!("{before}{behind}"),
-    )
+fn parse_build_file(text: &str) -> Result<Vec<BuildStage>, String> {
+    read_stages(text).map_err(|error| format!("line {}: {}", error.line, error.what))
 }
 
 /// Judges the Dockerfile `text` for these phases, by its last stage or by the stage `target`.
@@ -113,45 +104,41 @@ pub fn check_build_file(
     knowledge: &Knowledge,
     phases: &[String],
 ) -> Result<BuildFileReport, String> {
-    let stages = read_stages(&parse_build_file(text)?);
+    let stages = parse_build_file(text)?;
     let last = match target {
         None => stages.len().checked_sub(1),
         Some(name) => find_stage(&stages, name),
     };
     let last = last.ok_or_else(|| format!("there is no stage {}", target.unwrap_or_default()))?;
-    let line_ends: Vec<usize> = text.match_indices('\n').map(|(end, _)| end).collect();
-    let is_concerned = text.to_lowercase().contains(&knowledge.library.package_word);
-    let mut walk = StageWalk::new(&stages, knowledge);
+    let walk = StageWalk::new(&stages, knowledge);
     let chain = stage_chain(&stages, last);
-    let reached: Vec<_> = chain.iter().map(|number| walk.state_of(*number)).collect();
+    let final_state = walk.states.get(&last).ok_or("there is no stage")?;
+    let is_concerned = text.to_lowercase().contains(&knowledge.library.package_word);
+    let absent = absent_library(&stages, &chain, final_state);
+    let mut problems = certain_problems(&walk, &chain, final_state);
+    if problems.iter().all(|problem| problem.facts.trap == "repeated-stage") {
+        problems.extend(&absent);
+    }
     let asked = knowledge.phases_named(phases);
-    let final_state = reached.last().ok_or("there is no stage")?;
-    let problems = chain.iter().enumerate().flat_map(|(at, number)| {
-        let later = chain.get(at + 1..).unwrap_or_default();
-        let later = later.iter().filter_map(|number| stages.get(*number));
-        let later = later.flat_map(|stage| &stage.steps);
-        let own = walk.problems_of(*number).iter();
-        own.filter(move |problem| !problem.is_mended_by(later.clone()))
-    });
-    let problems: Vec<&StepProblem> = problems.collect();
+    let line_ends: Vec<usize> = text.match_indices('\n').map(|(end, _)| end).collect();
     let findings = problems.into_iter().flat_map(|problem| {
-        let subject = problem.subject(final_state, is_concerned);
+        let subject = subject_of(problem, &final_state.presence, is_concerned);
         let found = rule::judge_subjects(&knowledge.rules, &[subject], &asked);
         found.into_iter().map(|finding| StepFinding {
             finding,
-            lines: lines_of(text, &line_ends, &problem.span),
-            instruction: text.get(problem.span.clone()).unwrap_or_default().to_owned(),
+            lines: lines_of(text, &line_ends, &problem.place.span),
+            instruction: text.get(problem.place.span.clone()).unwrap_or_default().to_owned(),
             replacement: problem.replacement(text),
         })
     });
     let mut findings: Vec<StepFinding> = findings.collect();
     findings.sort_by_key(|found| found.lines);
-    let summaries = chain.iter().zip(&reached).filter_map(|(number, state)| {
-        let stage = stages.get(*number)?;
+    let summaries = chain.iter().filter_map(|number| {
+        let (stage, state) = (stages.get(*number)?, walk.states.get(number)?);
         Some(StageSummary {
             name: stage.name.clone(),
             base: stage.base.clone(),
-            cuda: state.cuda.map(|(major, minor)| format!("{major}.{minor}")),
+            cuda: state.cuda.first().copied().map(shown_version),
             presence: state.presence.words(),
         })
     });
@@ -160,8 +147,47 @@ pub fn check_build_file(
         library_file: knowledge.library.file_stem().to_owned(),
         findings,
         stages: summaries.collect(),
-        gaps: Vec::new(),
+        unseen: final_state.unseen.clone(),
+        is_open: matches!(final_state.presence, LibraryPresence::Unknown(_)),
     })
+}
+
+/// The problems of the stages that lead to the image, without those that a later stage solves.
+fn certain_problems<'w>(walk: &'w StageWalk<'_>, chain: &[usize], end: &StageState) -> Vec<&'w StepProblem> {
+    let problems = chain.iter().enumerate().flat_map(|(at, number)| {
+        let later = chain.get(at + 1..).unwrap_or_default();
+        let later = later.iter().filter_map(|number| walk.stages.get(*number));
+        let later: Vec<&BuildStep> = later.flat_map(|stage| &stage.steps).collect();
+        let own = walk.problems.get(number).map_or(&[][..], Vec::as_slice).iter();
+        own.filter(move |problem| {
+            let facts = &problem.facts;
+            facts.trap != "off-path" || !walk.may_be_searched(end, &facts.folder, later.iter().copied())
+        })
+    });
+    problems.collect()
+}
+
+/// That no step brings the library, if it is certain.
+fn absent_library(stages: &[BuildStage], chain: &[usize], end: &StageState) -> Option<StepProblem> {
+    let first = stages.get(*chain.first()?)?;
+    let last = stages.get(*chain.last()?)?;
+    (end.presence == LibraryPresence::Absent).then(|| StepProblem {
+        place: last.from.clone(),
+        facts: BuildStepFacts {
+            what: first.base.clone(),
+            trap: "no-source",
+            cuda: end.cuda.first().copied().map(shown_version),
+            ..BuildStepFacts::default()
+        },
+        edit: None,
+    })
+}
+
+/// A problem as a rule subject, for a build that ends in a state.
+fn subject_of(problem: &StepProblem, end: &LibraryPresence, is_concerned: bool) -> RuleSubject {
+    let is_brought = matches!(end, LibraryPresence::Present(_));
+    let is_open = matches!(end, LibraryPresence::Unknown(_));
+    RuleSubject::of_build_step(&problem.facts, is_brought, is_open, is_concerned)
 }
 
 /// The stages that a stage is built on, from the first to itself.

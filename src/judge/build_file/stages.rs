@@ -1,14 +1,10 @@
-//! Splits a Dockerfile into stages with their bases and steps, and expands the variables that it sets itself.
+//! Reads the stages of a Dockerfile with their bases and steps, and expands the variables that it sets itself.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 
-use parse_dockerfile::{Command, CopyInstruction, Dockerfile, FromInstruction, Instruction, RunInstruction, Source};
-
-use super::shell_commands::{ShellWord, split_commands};
-
-/// Variables and their values.
-type Variables = BTreeMap<String, String>;
+use super::builder_words::{Variables, assignments, fill_word, raw_words, unquote};
+use super::instructions::{Instruction, JoinedText, SyntaxError, read_instructions};
 
 /// A stage of a build.
 #[derive(Debug)]
@@ -19,61 +15,182 @@ pub(super) struct BuildStage {
     pub base: String,
     /// The number of its base stage.
     pub parent: Option<usize>,
+    /// Its FROM.
+    pub from: StepPlace,
+    /// Whether an earlier stage has the same name.
+    pub is_repeated: bool,
     pub steps: Vec<BuildStep>,
+    /// The variables of its ENV instructions, and of those of its base stages.
+    environment: Variables,
+    /// The shell of its RUN instructions, for the stages that start from it.
+    shell: Rc<StageShell>,
+    /// The instructions that run in the stages that start from it.
+    triggers: Vec<Instruction>,
 }
 
-/// An instruction that affects the libraries of a stage, and its position in the file.
+/// The position of an instruction.
+#[derive(Debug, Clone)]
+pub(super) struct StepPlace {
+    pub span: Range<usize>,
+    pub line: usize,
+}
+
+/// An instruction that affects the libraries of a stage.
 #[derive(Debug)]
 pub(super) struct BuildStep {
-    pub span: Range<usize>,
+    pub place: StepPlace,
     pub action: StepAction,
 }
 
 #[derive(Debug)]
 pub(super) enum StepAction {
-    Run(Vec<Vec<ShellWord>>),
+    Run(RunAction),
     Copy(CopyAction),
-    Env(Variables),
+    /// ENV.
+    Environment(Variables),
+    /// ARG.
+    Arguments(Variables),
+    /// WORKDIR.
+    Directory(String),
 }
 
+/// A RUN instruction.
+#[derive(Debug)]
+pub(super) struct RunAction {
+    pub program: RunProgram,
+    /// Whether files of another stage, another image or the context are mounted.
+    pub has_mounted_files: bool,
+}
+
+/// The program of a RUN instruction.
+#[derive(Debug)]
+pub(super) enum RunProgram {
+    /// A script for a POSIX shell or bash.
+    Shell(JoinedText),
+    /// The words of a command.
+    Words(Vec<String>),
+    /// A text for another program, named in SHELL.
+    Foreign(String),
+}
+
+/// A COPY or ADD instruction.
 #[derive(Debug)]
 pub(super) struct CopyAction {
-    /// `--from`, as written.
+    /// `--from`.
     pub from: Option<String>,
-    /// The source paths.
+    /// The source paths, without here-documents.
     pub sources: Vec<String>,
     pub target: String,
 }
 
+/// What reads the text of a RUN instruction.
+#[derive(Debug, PartialEq, Eq)]
+enum StageShell {
+    Shell,
+    Other(String),
+}
+
+/// The names that a shell may have.
+const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "ksh", "zsh", "busybox"];
+
+/// The keywords of Dockerfiles.
+const KEYWORDS: [&str; 18] = [
+    "ADD",
+    "ARG",
+    "CMD",
+    "COPY",
+    "ENTRYPOINT",
+    "ENV",
+    "EXPOSE",
+    "FROM",
+    "HEALTHCHECK",
+    "LABEL",
+    "MAINTAINER",
+    "ONBUILD",
+    "RUN",
+    "SHELL",
+    "STOPSIGNAL",
+    "USER",
+    "VOLUME",
+    "WORKDIR",
+];
+
+/// The maximum number of stages in a file; each may start from any earlier one.
+const STAGES: usize = 1000;
+
+/// The maximum number of ONBUILD instructions that a stage gets from the stages before it.
+const TRIGGERS: usize = 100;
+
+/// The maximum number of variables of a stage; others keep their `$`.
+const VARIABLES: usize = 1000;
+
 /// The stages of a file, in order.
-pub(super) fn read_stages(file: &Dockerfile<'_>) -> Vec<BuildStage> {
-    let escape = file.parser_directives.escape.as_ref();
-    let escape = escape.map_or('\\', |directive| directive.value.value);
+///
+/// Errors: The line of an instruction that no builder reads.
+pub(super) fn read_stages(text: &str) -> Result<Vec<BuildStage>, SyntaxError> {
+    let file = read_instructions(text)?;
+    let escape = file.escape;
     let mut global = Variables::new();
-    for argument in file.global_args() {
-        let given = assignments(&argument.arguments.value, &global, escape);
-        global.extend(given);
-    }
     let mut stages: Vec<BuildStage> = Vec::new();
-    for stage in file.stages() {
-        let base = fill_variables(&stage.from.image.value, &global);
-        let parent = find_stage(&stages, &base);
-        // An ARG before the first FROM applies only in stages that declare it again.
-        let mut variables = Variables::new();
-        let steps = stage
-            .instructions
-            .iter()
-            .filter_map(|one| step(one, &global, &mut variables, escape));
-        let steps = steps.collect();
-        let name = stage_name(stage.from).unwrap_or_else(|| stages.len().to_string());
-        stages.push(BuildStage {
-            name,
-            base,
-            parent,
-            steps,
+    let mut now = Variables::new();
+    for instruction in &file.instructions {
+        let fail = |what| SyntaxError {
+            line: instruction.line,
+            what,
+        };
+        check_instruction(instruction).map_err(fail)?;
+        if instruction.keyword == "FROM" {
+            if stages.len() >= STAGES {
+                return Err(fail("there are too many stages"));
+            }
+            let mut stage = begin_stage(instruction, &stages, &global, escape).map_err(fail)?;
+            // An ARG before the first FROM applies only in stages that declare it again.
+            now.clone_from(&stage.environment);
+            let parent = stage.parent.and_then(|parent| stages.get(parent));
+            for trigger in parent.map_or(&[][..], |parent| &parent.triggers) {
+                stage.add(trigger, &global, &mut now, escape).map_err(fail)?;
+            }
+            stages.push(stage);
+            continue;
+        }
+        match (&*instruction.keyword, stages.last_mut()) {
+            ("ARG", None) => global.extend(assignments(&instruction.arguments.text, &global, escape)),
+            (_, None) => return Err(fail("no FROM comes before it")),
+            (_, Some(stage)) => stage.add(instruction, &global, &mut now, escape).map_err(fail)?,
+        }
+    }
+    if stages.is_empty() {
+        return Err(SyntaxError {
+            line: 1,
+            what: "it has no FROM",
         });
     }
-    stages
+    Ok(stages)
+}
+
+/// Refuses an instruction that a builder refuses.
+fn check_instruction(instruction: &Instruction) -> Result<(), &'static str> {
+    let arguments = &*instruction.arguments.text;
+    let words = arguments.split_whitespace().count();
+    match &*instruction.keyword {
+        keyword if !KEYWORDS.contains(&keyword) => Err("there is no such instruction"),
+        "COPY" | "ADD" if instruction.json_words()?.map_or(words, |words| words.len()) < 2 => {
+            Err("it needs a source and a target")
+        }
+        "RUN" | "CMD" | "ENTRYPOINT" | "SHELL" | "VOLUME" => instruction.json_words().map(|_| ()),
+        "ENV" | "LABEL" if words < 2 && !arguments.contains('=') => Err("it needs a name and a value"),
+        "ARG" | "EXPOSE" | "ONBUILD" | "USER" | "WORKDIR" | "STOPSIGNAL" | "HEALTHCHECK" if words == 0 => {
+            Err("it needs an argument")
+        }
+        "ONBUILD" if ["ONBUILD", "FROM", "MAINTAINER"].contains(&&*first_word(arguments)) => {
+            Err("an ONBUILD cannot hold this instruction")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn first_word(text: &str) -> String {
+    text.split_whitespace().next().unwrap_or_default().to_uppercase()
 }
 
 /// The number of the stage with this name; the name may be a number.
@@ -82,156 +199,189 @@ pub(super) fn find_stage(stages: &[BuildStage], name: &str) -> Option<usize> {
     named.or_else(|| name.parse().ok().filter(|number| *number < stages.len()))
 }
 
-fn stage_name(from: &FromInstruction<'_>) -> Option<String> {
-    from.as_.as_ref().map(|(_, name)| name.value.to_string())
-}
-
-fn step(
-    instruction: &Instruction<'_>,
+fn begin_stage(
+    from: &Instruction,
+    stages: &[BuildStage],
     global: &Variables,
-    variables: &mut Variables,
     escape: char,
-) -> Option<BuildStep> {
-    match instruction {
-        Instruction::Arg(argument) => {
-            let text = &argument.arguments.value;
-            let known = global
-                .get(text.trim())
-                .map(|value| (text.trim().to_owned(), value.clone()));
-            let given = assignments(text, variables, escape);
-            variables.extend(known.into_iter().chain(given));
-            None
-        }
-        Instruction::Env(env) => {
-            let given = assignments(&env.arguments.value, variables, escape);
-            variables.extend(given.clone());
-            let span = env.env.span.start..env.arguments.span.end;
-            Some(BuildStep {
-                span,
-                action: StepAction::Env(given),
-            })
-        }
-        Instruction::Run(run) => Some(run_step(run, variables, escape)),
-        Instruction::Copy(copy) => Some(copy_step(copy, variables)),
-        _ => None,
-    }
-}
-
-fn run_step(run: &RunInstruction<'_>, variables: &Variables, escape: char) -> BuildStep {
-    let (mut commands, mut end) = match &run.arguments {
-        Command::Shell(script) => (split_commands(script.value, script.span.start, escape), script.span.end),
-        Command::Exec(words) => {
-            let words_of = |word: &parse_dockerfile::UnescapedString<'_>| ShellWord {
-                text: word.value.to_string(),
-                span: word.span.clone(),
-            };
-            (vec![words.value.iter().map(words_of).collect()], words.span.end)
-        }
-        _ => (Vec::new(), run.run.span.end),
+) -> Result<BuildStage, &'static str> {
+    let words: Vec<&str> = from.arguments.text.split_whitespace().collect();
+    let (base, name) = match words.as_slice() {
+        [base] => (base, None),
+        [base, word, name] if word.eq_ignore_ascii_case("as") => (base, Some(*name)),
+        _ => return Err("FROM takes an image, or an image, AS and a name"),
     };
-    for document in &run.here_docs {
-        // A shell reads a here-document unchanged.
-        commands.extend(split_commands(&document.value, document.span.start, '\\'));
-        end = end.max(document.span.end);
-    }
-    for word in commands.iter_mut().flatten() {
-        word.text = fill_variables(&word.text, variables);
-    }
-    BuildStep {
-        span: run.run.span.start..end,
-        action: StepAction::Run(commands),
+    let base = fill_word(base, global, escape);
+    let parent = find_stage(stages, &base);
+    let before = parent.and_then(|parent| stages.get(parent));
+    Ok(BuildStage {
+        is_repeated: name.is_some_and(|name| find_stage(stages, name).is_some()),
+        name: name.map_or_else(|| stages.len().to_string(), str::to_owned),
+        base,
+        parent,
+        from: place_of(from),
+        steps: Vec::new(),
+        environment: before.map_or_else(Variables::new, |stage| stage.environment.clone()),
+        shell: before.map_or_else(|| Rc::new(StageShell::Shell), |stage| Rc::clone(&stage.shell)),
+        triggers: Vec::new(),
+    })
+}
+
+fn place_of(instruction: &Instruction) -> StepPlace {
+    StepPlace {
+        span: instruction.span.clone(),
+        line: instruction.line,
     }
 }
 
-fn copy_step(copy: &CopyInstruction<'_>, variables: &Variables) -> BuildStep {
-    let from = copy.options.iter().find(|option| option.name.value == "from");
-    let from = from.and_then(|option| option.value.as_ref());
-    let sources = copy.src.iter().filter_map(|source| match source {
-        Source::Path(path) => Some(fill_variables(&path.value, variables)),
-        _ => None,
-    });
-    BuildStep {
-        span: copy.copy.span.start..copy.dest.span.end,
-        action: StepAction::Copy(CopyAction {
-            from: from.map(|from| fill_variables(&from.value, variables)),
-            sources: sources.collect(),
-            target: fill_variables(&copy.dest.value, variables),
-        }),
-    }
-}
-
-/// The variables of an ARG or ENV: `NAME=VALUE …`, or `NAME VALUE`.
-fn assignments(text: &str, known: &Variables, escape: char) -> Variables {
-    let words = split_commands(text, 0, escape).into_iter().flatten();
-    let words: Vec<String> = words.map(|word| word.text).collect();
-    if let [name, value] = words.as_slice()
-        && !name.contains('=')
-    {
-        return Variables::from([(name.clone(), fill_variables(value, known))]);
-    }
-    let pairs = words.iter().filter_map(|word| word.split_once('='));
-    pairs
-        .map(|(name, value)| (name.to_owned(), fill_variables(value, known)))
-        .collect()
-}
-
-/// How many bytes expansion may add to a text. The longest search paths of images have a few hundred.
-const GROWTH: usize = 2 << 10;
-
-/// Expands the known variables. Unknown ones stay as written, so that nothing depends on them.
-fn fill_variables(text: &str, known: &Variables) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('$') {
-        out.push_str(before);
-        let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-        let (written, behind) = match after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
-            Some((inner, behind)) => (inner, behind),
-            None => after.split_at(after.find(|letter| !is_name(letter)).unwrap_or(after.len())),
-        };
-        let (name, default) = written
-            .split_once(":-")
-            .map_or((written, None), |(name, value)| (name, Some(value)));
-        if let Some(value) = known.get(name).map(String::as_str).or(default) {
-            out.push_str(value);
-            // `ARG A=$A$A` doubles the value, and a pull request's file may repeat it sixty times.
-            if out.len() > text.len() + GROWTH {
-                return text.to_owned();
+impl BuildStage {
+    fn add(
+        &mut self,
+        instruction: &Instruction,
+        global: &Variables,
+        variables: &mut Variables,
+        escape: char,
+    ) -> Result<(), &'static str> {
+        let text = &*instruction.arguments.text;
+        let action = match &*instruction.keyword {
+            "ARG" => {
+                let names = raw_words(text, escape).filter(|word| !word.contains('='));
+                let known = names.filter_map(|name| Some((name.to_owned(), global.get(name)?.clone())));
+                let given = raw_words(text, escape).filter(|word| word.contains('='));
+                let given = given.flat_map(|word| assignments(word, variables, escape));
+                let both: Variables = known.chain(given).collect();
+                extend(variables, &both);
+                StepAction::Arguments(both)
             }
-        } else {
-            out.push('$');
-            out.push_str(after.strip_suffix(behind).unwrap_or(after));
-        }
-        rest = behind;
+            "ENV" => {
+                let given = assignments(text, variables, escape);
+                extend(variables, &given);
+                extend(&mut self.environment, &given);
+                StepAction::Environment(given)
+            }
+            "SHELL" => {
+                let words = instruction.json_words()?.ok_or("SHELL takes a list in JSON")?;
+                self.shell = Rc::new(shell_of(&words));
+                return Ok(());
+            }
+            "ONBUILD" => {
+                let trigger = instruction.trigger(escape).filter(|_| self.triggers.len() < TRIGGERS);
+                self.triggers.extend(trigger);
+                return Ok(());
+            }
+            "WORKDIR" => StepAction::Directory(fill_word(text, variables, escape)),
+            "RUN" => StepAction::Run(run_action(instruction, &self.shell, escape)?),
+            "COPY" | "ADD" => StepAction::Copy(copy_action(instruction, variables, escape)?),
+            _ => return Ok(()),
+        };
+        self.steps.push(BuildStep {
+            place: place_of(instruction),
+            action,
+        });
+        Ok(())
     }
-    out + rest
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{Variables, fill_variables};
-
-    #[test]
-    fn which_variables_are_filled_in() {
-        let known = Variables::from([("CUDA".to_owned(), "12.4".to_owned())]);
-        for (text, filled) in [
-            ("nvidia/cuda:${CUDA}.1-devel", "nvidia/cuda:12.4.1-devel"),
-            ("$CUDA/$OTHER", "12.4/$OTHER"),
-            ("${OTHER:-x}${NEXT}", "x${NEXT}"),
-            ("a$", "a$"),
-            ("${unclosed", "${unclosed"),
-        ] {
-            assert_eq!(fill_variables(text, &known), filled, "{text}");
+/// Adds variables up to the limit.
+pub(super) fn extend(variables: &mut Variables, more: &Variables) {
+    for (name, value) in more {
+        if variables.len() < VARIABLES || variables.contains_key(name) {
+            variables.insert(name.clone(), value.clone());
         }
     }
+}
 
-    #[test]
-    fn y_10_variables_that_double_end_as_they_are_written() {
-        let double = |before: &Variables| super::assignments("A=$A$A", before, '\\');
-        let first = Variables::from([("A".to_owned(), "x".to_owned())]);
-        let values = std::iter::successors(Some(first), |before| Some(double(before)));
-        let lengths: Vec<usize> = values.take(64).map(|values| values["A"].len()).collect();
-        assert_eq!((lengths[5], lengths[12]), (32, 4), "{lengths:?}");
-        assert!(lengths.iter().all(|length| *length <= 1 << 12));
+fn shell_of(words: &[String]) -> StageShell {
+    let is_shell = |word: &String| SHELLS.contains(&word.rsplit('/').next().unwrap_or_default());
+    // The last word makes the shell read a text: `-c`, `-lc`, `-exc`.
+    let reads_text = words
+        .last()
+        .is_some_and(|last| last.starts_with('-') && last.ends_with('c'));
+    if reads_text && words.iter().any(is_shell) {
+        StageShell::Shell
+    } else {
+        StageShell::Other(words.first().cloned().unwrap_or_default())
     }
+}
+
+fn run_action(run: &Instruction, shell: &StageShell, escape: char) -> Result<RunAction, &'static str> {
+    let text = &*run.arguments.text;
+    let mounts = run.flags.iter().filter_map(|flag| flag.strip_prefix("--mount="));
+    let program = match (run.json_words()?, shell, run.documents.as_slice()) {
+        (Some(words), ..) => RunProgram::Words(words),
+        (None, StageShell::Other(name), _) => RunProgram::Foreign(name.clone()),
+        // The here-document is the script if there is nothing else.
+        (None, _, [only]) if is_one_document(text, escape) => match only.body.text.strip_prefix("#!") {
+            Some(rest) => script_program(rest.lines().next().unwrap_or_default(), &only.body),
+            None => RunProgram::Shell(only.body.clone()),
+        },
+        (None, _, []) => RunProgram::Shell(run.arguments.clone()),
+        // BuildKit gives the shell the line, and the documents behind it.
+        (None, _, documents) => {
+            let mut script = run.arguments.clone();
+            for document in documents {
+                script.text.push('\n');
+                script.text.push_str(&document.raw);
+                script.text.push_str(&document.name);
+            }
+            RunProgram::Shell(script)
+        }
+    };
+    Ok(RunAction {
+        program,
+        has_mounted_files: mounts
+            .into_iter()
+            .any(|mount| !mount.contains("type=") || mount.contains("from=") || mount.contains("type=bind")),
+    })
+}
+
+/// Whether the text of a RUN is the announcement of a here-document alone.
+fn is_one_document(text: &str, escape: char) -> bool {
+    let rest = text
+        .trim_start_matches(|letter: char| letter.is_ascii_digit())
+        .strip_prefix("<<");
+    rest.is_some_and(|rest| {
+        let rest = rest.strip_prefix('-').unwrap_or(rest);
+        raw_words(rest, escape).count() == 1
+    })
+}
+
+/// The program of a here-document whose first line names its interpreter.
+fn script_program(first_line: &str, body: &JoinedText) -> RunProgram {
+    let mut words = first_line
+        .split_whitespace()
+        .map(|word| word.rsplit('/').next().unwrap_or_default());
+    let name = words
+        .find(|word| *word != "env" && !word.starts_with('-'))
+        .unwrap_or_default();
+    if SHELLS.contains(&name) {
+        RunProgram::Shell(body.clone())
+    } else {
+        RunProgram::Words(vec![name.to_owned()])
+    }
+}
+
+fn copy_action(copy: &Instruction, variables: &Variables, escape: char) -> Result<CopyAction, &'static str> {
+    let fill = |word: &str| fill_word(word, variables, escape);
+    let mut words: Vec<String> = match copy.json_words()? {
+        Some(words) => words.iter().map(|word| fill(word)).collect(),
+        None => {
+            let words = copy.arguments.text.split_whitespace();
+            words.map(fill).collect()
+        }
+    };
+    let target = words.pop().unwrap_or_default();
+    let is_document = |word: &String| {
+        copy.documents
+            .iter()
+            .any(|document| word.ends_with(&*document.name) && word.contains("<<"))
+    };
+    words.retain(|word| !is_document(word));
+    Ok(CopyAction {
+        from: copy
+            .flag("from")
+            .map(|from| fill_word(&unquote(from, escape), variables, escape)),
+        sources: words,
+        target,
+    })
 }

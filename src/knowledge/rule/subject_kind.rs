@@ -374,20 +374,18 @@ subject_kinds! {
     ]
     /// An instruction of a Dockerfile.
     BuildStep "build-step" [
-        // The package, or the copied paths.
+        // The package, the copied paths, what it removes, or the base image.
         text("what"),
-        word("brings", STEP_BRINGS),
-        // The stage or image that it copies from.
+        word("trap", STEP_TRAP),
+        // The stage or image that it copies from, the index that it installs from, or the source of what it removes.
         text("from"),
         // The alternative that would install the library.
         text("instead"),
         // The CUDA version of the copied or installed files, and that of the stage.
         text("release"),
         text("cuda"),
-        // The folder that is not on any search path.
+        // The folder that is not on any search path, or where the library is instead.
         text("folder"),
-        // Whether a search path covers the folder where the library would be if it were copied.
-        flag("searched"),
         // Whether another step installs the library, and whether one may.
         flag("brought"),
         flag("open"),
@@ -446,11 +444,16 @@ const GRANTED: &[&str] = &["granted", "refused", "unknown"];
 const TARGET: &[&str] = &["finding", "assumption"];
 const STATE: &[&str] = &["expired", "unused"];
 const LOST_TOOL: &[&str] = &["not-ready", "not-applicable"];
-const STEP_BRINGS: &[&str] = &[
+const STEP_TRAP: &[&str] = &[
     "nothing",
+    "left-out",
     "no-package",
+    "stub",
     "headers",
     "missing",
     "other-release",
     "off-path",
+    "removed",
+    "no-source",
+    "repeated-stage",
 ];

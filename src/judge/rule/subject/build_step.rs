@@ -8,9 +8,9 @@ use crate::knowledge::rule::SubjectKind;
 pub struct BuildStepFacts {
     /// The package, or the copied paths.
     pub what: String,
-    /// The effect: `nothing`, `no-package`, `headers`, `missing`, `other-release` or `off-path`.
-    pub brings: &'static str,
-    /// The stage or image that it copies from.
+    /// The kind of trap, as `STEP_TRAP` of the subject's kind lists them.
+    pub trap: &'static str,
+    /// The stage or image that it copies from, the index that it installs from, or the source of what it removes.
     pub from: String,
     /// The alternative that would install the library.
     pub instead: String,
@@ -18,10 +18,8 @@ pub struct BuildStepFacts {
     pub release: Option<String>,
     /// The CUDA version of the stage.
     pub cuda: Option<String>,
-    /// The folder that is not on any search path.
+    /// The folder that is not on any search path, or where the library is instead.
     pub folder: String,
-    /// Whether a search path covers the folder where the library would be if it were copied.
-    pub searched: bool,
 }
 
 impl RuleSubject {
@@ -30,13 +28,12 @@ impl RuleSubject {
     pub fn of_build_step(facts: &BuildStepFacts, is_brought: bool, is_open: bool, is_concerned: bool) -> Self {
         SubjectKind::BuildStep.subject([
             ("what", escaped(&facts.what)),
-            ("brings", text(facts.brings)),
+            ("trap", text(facts.trap)),
             ("from", escaped(&facts.from)),
             ("instead", escaped(&facts.instead)),
             ("release", text(facts.release.clone().unwrap_or_default())),
             ("cuda", text(facts.cuda.clone().unwrap_or_default())),
             ("folder", escaped(&facts.folder)),
-            ("searched", flag(facts.searched)),
             ("brought", flag(is_brought)),
             ("open", flag(is_open)),
             ("concerned", flag(is_concerned)),

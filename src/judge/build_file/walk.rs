@@ -1,0 +1,756 @@
+//! Follows the steps of each stage with the state of the library, and finds the steps that are known to go wrong.
+//!
+//! A finding needs certainty: about the package that a step names, about the stage that it copies from, or about the
+//! whole image. Steps that the Dockerfile does not show make the state unknown, from their line on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::builder_words::Variables;
+use super::command_effect::{CommandEffect, Installation, NamedPackage, Removal, normal_name, read_command};
+use super::instructions::JoinedText;
+use super::paths::{PathOverlap, absolute, compare_file, compare_path};
+use super::presence::{BuildDoubt, CopyFate, LibraryCopy, LibraryPresence, PackageOwner};
+use super::shell_steps::{ShellStep, ShellWord, read_script};
+use super::stages::{BuildStage, BuildStep, RunAction, RunProgram, StepAction, StepPlace, extend};
+use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::judge::rule::BuildStepFacts;
+use crate::knowledge::build_steps::{InstalledPackage, StepYield};
+use crate::knowledge::packages::PackageManager;
+use crate::knowledge::{Knowledge, fill_version};
+
+/// The text of a fix if no package of the same manager is known for the base image's CUDA.
+const PACKAGE_OF_ITS_CUDA: &str =
+    "the libcupti package for the CUDA of the base image; cupti-audit advise --cuda X.Y names it";
+
+/// The depth of scripts in scripts, such as `sh -c 'sh -c …'`.
+const NESTING: usize = 8;
+
+/// A stage after its last step.
+#[derive(Debug, Clone)]
+pub(super) struct StageState {
+    pub presence: LibraryPresence,
+    /// The steps whose effect the Dockerfile does not show, in order.
+    pub unseen: Vec<BuildDoubt>,
+    /// The CUDA versions of its base image and of the toolkits that its steps install.
+    pub cuda: Vec<CudaVersion>,
+    /// `ID` and `VERSION_ID` of its distribution, if the base image's name shows them.
+    pub system: Option<(String, String)>,
+    /// The folders of `LD_LIBRARY_PATH`; `None` if the base image may set any.
+    pub library_path: Option<BTreeSet<String>>,
+    /// The working directory; `None` if the base image sets it.
+    directory: Option<String>,
+    variables: Variables,
+}
+
+/// A step that is known to go wrong.
+#[derive(Debug)]
+pub(super) struct StepProblem {
+    pub place: StepPlace,
+    pub facts: BuildStepFacts,
+    /// The edit that fixes the instruction.
+    pub edit: Option<StepEdit>,
+}
+
+#[derive(Debug)]
+pub(super) enum StepEdit {
+    Replace(Range<usize>, String),
+    Append(String),
+}
+
+impl StepProblem {
+    /// The corrected instruction.
+    pub(super) fn replacement(&self, text: &str) -> Option<String> {
+        let span = &self.place.span;
+        let written = text.get(span.clone())?;
+        match self.edit.as_ref()? {
+            StepEdit::Append(more) => Some(format!("{}\n{more}", written.trim_end())),
+            StepEdit::Replace(part, new) => {
+                let before = text.get(span.start..part.start)?;
+                let after = text.get(part.end..span.end)?;
+                Some(format!("{before}{new}{after}"))
+            }
+        }
+    }
+}
+
+/// Walks the stages of a file, each once.
+pub(super) struct StageWalk<'a> {
+    pub(super) stages: &'a [BuildStage],
+    pub(super) known: &'a Knowledge,
+    pub(super) states: BTreeMap<usize, StageState>,
+    pub(super) problems: BTreeMap<usize, Vec<StepProblem>>,
+}
+
+/// A step on its way through the walk.
+struct CurrentStep<'s> {
+    place: &'s StepPlace,
+    /// Whether files of other stages are mounted.
+    has_mounted_files: bool,
+    problems: Vec<StepProblem>,
+}
+
+impl<'a> StageWalk<'a> {
+    pub(super) fn new(stages: &'a [BuildStage], known: &'a Knowledge) -> Self {
+        let mut walk = Self {
+            stages,
+            known,
+            states: BTreeMap::new(),
+            problems: BTreeMap::new(),
+        };
+        // A stage refers only to earlier ones, so their states are known by then.
+        for (number, stage) in stages.iter().enumerate() {
+            let (state, problems) = walk.follow(stage);
+            walk.states.insert(number, state);
+            walk.problems.insert(number, problems);
+        }
+        walk
+    }
+
+    fn follow(&self, stage: &BuildStage) -> (StageState, Vec<StepProblem>) {
+        let parent = stage.parent.and_then(|parent| self.states.get(&parent).cloned());
+        let mut now = parent.unwrap_or_else(|| self.state_of_image(&stage.base, stage.from.line));
+        let mut problems = Vec::new();
+        if stage.is_repeated {
+            let facts = BuildStepFacts {
+                what: stage.name.clone(),
+                trap: "repeated-stage",
+                ..BuildStepFacts::default()
+            };
+            let place = stage.from.clone();
+            problems.push(StepProblem {
+                place,
+                facts,
+                edit: None,
+            });
+        }
+        for (at, step) in stage.steps.iter().enumerate() {
+            let later = stage.steps.get(at + 1..).unwrap_or_default();
+            problems.extend(self.step(&mut now, step, later));
+        }
+        (now, problems)
+    }
+
+    fn step(&self, now: &mut StageState, step: &BuildStep, later: &[BuildStep]) -> Vec<StepProblem> {
+        match &step.action {
+            StepAction::Environment(variables) => now.set_variables(variables),
+            StepAction::Arguments(variables) => extend(&mut now.variables, variables),
+            StepAction::Directory(path) => now.directory = now.resolved(path),
+            StepAction::Run(run) => return self.run(now, run, &step.place),
+            StepAction::Copy(copy) => return self.copy(now, copy, &step.place, later),
+        }
+        Vec::new()
+    }
+
+    /// The state of a base image.
+    pub(super) fn state_of_image(&self, reference: &str, line: usize) -> StageState {
+        let reference = reference.split('@').next().unwrap_or_default();
+        let (name, tag) = match reference.rsplit_once(':') {
+            Some((name, tag)) if !tag.contains('/') => (name, tag),
+            _ => (reference, ""),
+        };
+        // The names of Docker Hub (distribution/reference, "familiar names").
+        let name = name
+            .strip_prefix("docker.io/")
+            .or(name.strip_prefix("index.docker.io/"))
+            .unwrap_or(name);
+        let name = name.strip_prefix("library/").unwrap_or(name);
+        let tables = &self.known.tables;
+        let known = tables.build_steps.image(name, tag).filter(|_| !tag.contains('$'));
+        let cuda = known
+            .filter(|image| image.cuda_in_tag)
+            .and_then(|_| parse_cuda_version(tag));
+        let system = self.system_of(name, tag);
+        let fill = |name: &Option<String>| Some(fill_version(name.as_deref()?, cuda?));
+        let mut copy = LibraryCopy {
+            source: reference.to_owned(),
+            owner: None,
+            folder: None,
+            cuda,
+        };
+        let presence = match (name, known.map(|image| (image.brings, image))) {
+            ("scratch", _) => LibraryPresence::Absent,
+            (_, Some((StepYield::Library, image))) => {
+                copy.folder = Some(tables.packages.toolkit.libraries.clone());
+                copy.owner = fill(&image.package).map(|name| PackageOwner {
+                    manager: PackageManager::System,
+                    name: Some(name),
+                    via: fill(&image.via),
+                });
+                LibraryPresence::Present(vec![copy])
+            }
+            (_, Some((StepYield::Wheel, _))) => {
+                copy.owner = Some(PackageOwner {
+                    manager: PackageManager::Pip,
+                    name: None,
+                    via: None,
+                });
+                LibraryPresence::Present(vec![copy])
+            }
+            (_, Some((StepYield::Nothing | StepYield::Absent | StepYield::Stub, _))) => LibraryPresence::Absent,
+            (_, Some((StepYield::Unknown, _)) | None) => LibraryPresence::Unknown(BuildDoubt {
+                line,
+                why: format!("uses the image {reference}, which is not in the table"),
+            }),
+        };
+        let searched = known.and_then(|image| image.searched.as_ref()).map(|folders| {
+            let since = folders.iter().filter(|folder| parse_cuda_version(&folder.from) <= cuda);
+            since.map(|folder| folder.folder.clone()).collect()
+        });
+        let unseen = match &presence {
+            LibraryPresence::Unknown(doubt) => vec![doubt.clone()],
+            LibraryPresence::Absent | LibraryPresence::Present(_) => Vec::new(),
+        };
+        StageState {
+            presence,
+            unseen,
+            cuda: cuda.into_iter().collect(),
+            system,
+            library_path: if name == "scratch" {
+                Some(BTreeSet::new())
+            } else {
+                searched
+            },
+            directory: None,
+            variables: Variables::new(),
+        }
+    }
+
+    /// The distribution of an image, by the tag suffix of NVIDIA's images or by its own name.
+    fn system_of(&self, name: &str, tag: &str) -> Option<(String, String)> {
+        let packages = &self.known.tables.packages;
+        let mut nvidia = packages.nvidia.iter();
+        let nvidia = nvidia.find(|of| of.devel.as_ref().is_some_and(|end| tag.ends_with(end.as_str())));
+        let nvidia = nvidia.map(|of| (of.id.clone(), of.version.clone()));
+        let version = tag.split('-').next().unwrap_or_default();
+        nvidia.or_else(|| {
+            let own = packages.distro_package(name, version)?;
+            Some((own.id.clone(), own.version.clone()))
+        })
+    }
+
+    fn run(&self, now: &mut StageState, run: &RunAction, place: &StepPlace) -> Vec<StepProblem> {
+        let mut step = CurrentStep {
+            place,
+            has_mounted_files: run.has_mounted_files,
+            problems: Vec::new(),
+        };
+        let before = (now.variables.clone(), now.directory.clone());
+        match &run.program {
+            RunProgram::Shell(script) => {
+                let steps = read_script(script, &now.variables);
+                self.shell_steps(now, &steps, &mut step, 0);
+            }
+            RunProgram::Words(words) => {
+                let words: Vec<ShellWord> = words.iter().map(|word| ShellWord::plain(word)).collect();
+                self.command(now, &words, None, &mut step, 0);
+            }
+            RunProgram::Foreign(shell) => {
+                now.may_change(place.line, format!("runs a text in {shell}"));
+            }
+        }
+        (now.variables, now.directory) = before;
+        // Packages without the library may stand beside one that brings it.
+        if matches!(now.presence, LibraryPresence::Present(_)) {
+            step.problems
+                .retain(|problem| !matches!(problem.facts.trap, "nothing" | "left-out"));
+        }
+        step.problems
+    }
+
+    fn shell_steps(&self, now: &mut StageState, steps: &[ShellStep], step: &mut CurrentStep<'_>, depth: usize) {
+        for one in steps {
+            match one {
+                ShellStep::Command(words, input) => self.command(now, words, input.as_deref(), step, depth),
+                ShellStep::Subshell(steps) => {
+                    let directory = now.directory.clone();
+                    self.shell_steps(now, steps, step, depth);
+                    now.directory = directory;
+                }
+                ShellStep::Maybe(steps) => {
+                    let before = now.clone();
+                    let known = step.problems.len();
+                    self.shell_steps(now, steps, step, depth);
+                    // What goes wrong only if it runs is no certain loss.
+                    let added = step.problems.split_off(known);
+                    step.problems
+                        .extend(added.into_iter().filter(|own| own.facts.trap != "removed"));
+                    if now.directory != before.directory {
+                        now.directory = None;
+                    }
+                    let after = std::mem::replace(&mut now.presence, LibraryPresence::Absent);
+                    now.presence = before.presence.joined(after, step.place.line);
+                }
+                ShellStep::Unreadable => {
+                    now.may_change(step.place.line, "runs a script that check cannot read");
+                }
+            }
+        }
+    }
+
+    fn command(
+        &self,
+        now: &mut StageState,
+        words: &[ShellWord],
+        input: Option<&str>,
+        step: &mut CurrentStep<'_>,
+        depth: usize,
+    ) {
+        let line = step.place.line;
+        match read_command(words, input, &self.known.tables.build_steps) {
+            CommandEffect::Nothing => {}
+            CommandEffect::MayAdd(why) => now.may_gain(line, why),
+            CommandEffect::MayChange(why) => now.may_change(line, why),
+            CommandEffect::Installs(installation) => self.install(now, &installation, step),
+            CommandEffect::Uninstalls(removal) => self.uninstall(now, &removal, step),
+            CommandEffect::ChangesDirectory(target) => {
+                let target = target.filter(ShellWord::is_known);
+                now.directory = target.and_then(|target| now.resolved(&target.text));
+            }
+            CommandEffect::Copies(words) => {
+                let names_library = words.iter().any(|word| self.names_library(&word.text));
+                if step.has_mounted_files || names_library {
+                    now.may_gain(line, "copies files of a mount or of the library");
+                }
+            }
+            CommandEffect::Moves(words) => {
+                let moved = words.split_last().map_or(&[][..], |(_, moved)| moved);
+                let paths: Vec<String> = moved.iter().map(|word| now.path_of(&word.text)).collect();
+                let fate = |copy: &mut LibraryCopy| {
+                    let is_apart = |path: &String| compare_path(copy, path, self.known) == PathOverlap::Apart;
+                    if paths.iter().all(is_apart) {
+                        CopyFate::Kept
+                    } else {
+                        CopyFate::Unknown
+                    }
+                };
+                self.remove(now, step, "moves files that may be the library", fate);
+                if moved.iter().any(|word| self.names_library(&word.text)) {
+                    now.may_gain(line, "moves files of the library");
+                }
+            }
+            CommandEffect::Deletes { paths, is_recursive } => {
+                for path in paths {
+                    let place = now.path_of(&path.text);
+                    let why = format!("deletes {}", path.text);
+                    self.remove(now, step, &why, |copy| {
+                        copy.fate_of_deletion(&place, is_recursive, self.known)
+                    });
+                }
+            }
+            CommandEffect::DeletesFound { roots, names } => self.delete_found(now, &roots, names.as_deref(), step),
+            CommandEffect::Runs(script) if depth < NESTING => {
+                let script = JoinedText::computed(script);
+                let steps = read_script(&script, &now.variables);
+                self.shell_steps(now, &steps, step, depth + 1);
+            }
+            CommandEffect::Runs(_) => now.may_change(line, "runs scripts in scripts"),
+        }
+    }
+
+    /// Takes copies away, and notes a problem if none is left.
+    fn remove(
+        &self,
+        now: &mut StageState,
+        step: &mut CurrentStep<'_>,
+        why: &str,
+        fate: impl Fn(&mut LibraryCopy) -> CopyFate,
+    ) {
+        let doubt = BuildDoubt {
+            line: step.place.line,
+            why: why.to_owned(),
+        };
+        let was_known = !matches!(now.presence, LibraryPresence::Unknown(_));
+        let removed = now.presence.remove(&doubt, fate);
+        if was_known && matches!(now.presence, LibraryPresence::Unknown(_)) {
+            now.unseen.push(doubt);
+        }
+        if let Some(source) = removed {
+            let facts = BuildStepFacts {
+                what: why.to_owned(),
+                from: source,
+                trap: "removed",
+                ..BuildStepFacts::default()
+            };
+            let place = step.place.clone();
+            step.problems.push(StepProblem {
+                place,
+                facts,
+                edit: None,
+            });
+        }
+    }
+
+    fn delete_found(
+        &self,
+        now: &mut StageState,
+        roots: &[ShellWord],
+        names: Option<&[String]>,
+        step: &mut CurrentStep<'_>,
+    ) {
+        let roots: Vec<String> = roots.iter().map(|root| now.path_of(&root.text)).collect();
+        let fate = |copy: &mut LibraryCopy| {
+            let root = roots.iter().map(|root| compare_path(copy, root, self.known));
+            let is_reached = root.fold(CopyFate::Kept, |fate, root| match (fate, root) {
+                (fate, PathOverlap::Apart) => fate,
+                (CopyFate::Removed, _) | (_, PathOverlap::Around(_)) => CopyFate::Removed,
+                _ => CopyFate::Unknown,
+            });
+            let found = names.map(|names| {
+                let all = names.iter().map(|name| self.found_name(copy, name));
+                all.fold(CopyFate::Kept, |before, one| match (before, one) {
+                    (before, CopyFate::Kept) => before,
+                    (_, one) => one,
+                })
+            });
+            match (is_reached, found) {
+                (CopyFate::Kept, _) | (_, Some(CopyFate::Kept)) => CopyFate::Kept,
+                (CopyFate::Removed, Some(CopyFate::Removed)) => CopyFate::Removed,
+                _ => CopyFate::Unknown,
+            }
+        };
+        self.remove(now, step, "deletes what find finds", fate);
+    }
+
+    /// What deleting all files and folders of a name does to a copy.
+    fn found_name(&self, copy: &LibraryCopy, name: &str) -> CopyFate {
+        let wheels = self.known.library.wheels.install.iter();
+        let wheel_folders = wheels.flat_map(|wheel| wheel.folder.split('/'));
+        let own_folders = copy.folder.iter().flat_map(|folder| folder.split('/'));
+        let matches_folder = |part: &str| {
+            let glob = crate::knowledge::patterns::compile_glob(name);
+            !part.is_empty() && glob.is_ok_and(|glob| glob.is_match(part))
+        };
+        if own_folders.chain(wheel_folders).any(matches_folder) {
+            return CopyFate::Unknown;
+        }
+        match compare_file(name, copy.cuda, self.known) {
+            PathOverlap::Apart => CopyFate::Kept,
+            PathOverlap::Files => CopyFate::Removed,
+            _ => CopyFate::Unknown,
+        }
+    }
+
+    fn uninstall(&self, now: &mut StageState, removal: &Removal, step: &mut CurrentStep<'_>) {
+        let shown: Vec<&str> = removal.names.iter().map(|word| &*word.text).collect();
+        let why = match shown.as_slice() {
+            [] => "removes packages that no other needs".to_owned(),
+            names => format!("removes {}", names.join(" ")),
+        };
+        let is_open = removal.names.iter().any(|word| !word.is_known());
+        let names: Vec<String> = removal
+            .names
+            .iter()
+            .map(|word| self.removed_name(removal.manager, &word.text))
+            .collect();
+        let is_related = |name: &str| {
+            let may_bring = self.known.tables.build_steps.package(removal.manager, name, &[]);
+            may_bring.is_some_and(|(package, _)| {
+                matches!(package.brings, StepYield::Unknown | StepYield::Library)
+                    || package.names.iter().any(|own| own != "*") && name.contains('*')
+            }) && removal.manager == PackageManager::System
+                || name.contains(&self.known.library.package_word)
+        };
+        let fate = |copy: &mut LibraryCopy| match &mut copy.owner {
+            Some(owner) if owner.manager == removal.manager && is_open => CopyFate::Unknown,
+            Some(owner) if owner.manager == removal.manager => {
+                owner.fate_of_removal(&names, removal.with_orphans, is_related)
+            }
+            // An image of the table whose packages are not listed.
+            None if removal.manager == PackageManager::System && names.iter().any(|name| is_related(name)) => {
+                CopyFate::Unknown
+            }
+            _ => CopyFate::Kept,
+        };
+        self.remove(now, step, &why, fate);
+    }
+
+    /// The name of a package to remove, without version and processor.
+    fn removed_name(&self, manager: PackageManager, word: &str) -> String {
+        let name = word.split(['=', ':', '<', '>']).next().unwrap_or_default();
+        match manager {
+            PackageManager::Pip => normal_name(name),
+            // apt takes a regular expression, too.
+            _ => name.trim_start_matches('^').trim_end_matches('$').replace(".*", "*"),
+        }
+    }
+
+    /// Whether a word may mention the library, or the toolkit's installer.
+    pub(super) fn names_library(&self, word: &str) -> bool {
+        let word = word.to_lowercase();
+        word.contains(&self.known.library.package_word) || word.contains(&self.known.tables.packages.toolkit.installer)
+    }
+
+    fn install(&self, now: &mut StageState, installation: &Installation, step: &mut CurrentStep<'_>) {
+        let line = step.place.line;
+        let table = &self.known.tables.build_steps;
+        for named in &installation.packages {
+            let Some((package, release)) = table.package(installation.manager, &named.name, &named.extras) else {
+                continue;
+            };
+            let own = || {
+                self.known
+                    .tables
+                    .packages
+                    .own
+                    .iter()
+                    .find(|own| own.package == named.name)
+            };
+            // The distribution's own library by its full name, such as libcupti11.8.
+            let own_release = own().map(|own| parse_cuda_version(&own.cuda));
+            let release = release.or(own_release.flatten());
+            let brings = match own_release {
+                Some(_) => StepYield::Library,
+                None => yield_of(package, installation, &named.word.text),
+            };
+            match brings {
+                StepYield::Unknown => now.may_gain(line, format!("installs {}", named.word.text)),
+                StepYield::Nothing if package.brings == StepYield::Nothing && !package.trap => {}
+                StepYield::Nothing | StepYield::Absent | StepYield::Stub => {
+                    let wrong = WrongPackage {
+                        named,
+                        package,
+                        brings,
+                        release,
+                    };
+                    step.problems
+                        .push(self.wrong_package(now, &wrong, installation, step.place));
+                }
+                StepYield::Library | StepYield::Wheel => {
+                    let release = if package.own { self.own_cuda(now) } else { release };
+                    step.problems.extend(self.other_release(
+                        now,
+                        package,
+                        named.name.as_str(),
+                        &named.word,
+                        release,
+                        step.place,
+                    ));
+                    let owner_name = match (package.dependency, release, installation.manager) {
+                        (false, ..) => Some(named.name.clone()),
+                        (true, Some(cuda), PackageManager::System) if !package.own => {
+                            self.known.library.package.as_ref().map(|name| fill_version(name, cuda))
+                        }
+                        _ => None,
+                    };
+                    if package.toolkit {
+                        now.cuda.extend(release);
+                    }
+                    let is_plain = brings == StepYield::Library && !package.own && own_release.is_none();
+                    let folder = is_plain.then(|| self.known.tables.packages.toolkit.libraries.clone());
+                    now.presence.add(LibraryCopy {
+                        source: named.name.clone(),
+                        owner: Some(PackageOwner {
+                            manager: installation.manager,
+                            name: owner_name,
+                            via: package.dependency.then(|| named.name.clone()),
+                        }),
+                        folder: folder.or_else(|| installation.target.as_deref().and_then(absolute)),
+                        cuda: release.filter(|(_, minor)| *minor > 0 || is_plain),
+                    });
+                }
+            }
+        }
+        if let Some(hidden) = &installation.hidden {
+            now.may_gain(line, format!("installs {hidden}"));
+        }
+    }
+
+    /// The CUDA version of the distribution's own package.
+    fn own_cuda(&self, now: &StageState) -> Option<CudaVersion> {
+        let (id, version) = now.system.as_ref()?;
+        parse_cuda_version(&self.known.tables.packages.distro_package(id, version)?.cuda)
+    }
+
+    /// A package that does not contain the library, does not exist, or cannot be installed.
+    fn wrong_package(
+        &self,
+        now: &StageState,
+        wrong: &WrongPackage<'_>,
+        installation: &Installation,
+        place: &StepPlace,
+    ) -> StepProblem {
+        let WrongPackage {
+            named,
+            package,
+            brings,
+            release,
+        } = *wrong;
+        let cuda = now.cuda.first().copied().or(release);
+        let word = &named.word;
+        let trap = match brings {
+            StepYield::Absent => "no-package",
+            StepYield::Stub => "stub",
+            _ if package.brings != StepYield::Nothing => "left-out",
+            _ => "nothing",
+        };
+        // The stub has the name that the wheel of this CUDA would have.
+        let right = match brings {
+            StepYield::Stub => self.known.library.wheels.pin.clone(),
+            _ => self.right_package(installation.manager, cuda),
+        };
+        let new = right.as_ref().filter(|_| trap != "left-out").map(|right| match trap {
+            "nothing" => format!("{} {right}", word.text),
+            _ => right.clone(),
+        });
+        let facts = BuildStepFacts {
+            what: word.text.clone(),
+            from: installation.index.clone().unwrap_or_default(),
+            trap,
+            cuda: cuda.map(shown_version),
+            release: release.map(shown_version),
+            instead: right.unwrap_or_else(|| PACKAGE_OF_ITS_CUDA.to_owned()),
+            ..BuildStepFacts::default()
+        };
+        StepProblem {
+            place: place.clone(),
+            facts,
+            edit: word
+                .span
+                .clone()
+                .zip(new)
+                .map(|(span, new)| StepEdit::Replace(span, new)),
+        }
+    }
+
+    /// A package with the library of another CUDA than the toolkits of the stage. A wheel belongs to its framework, which
+    /// may be of another CUDA than the image.
+    fn other_release(
+        &self,
+        now: &StageState,
+        package: &InstalledPackage,
+        name: &str,
+        word: &ShellWord,
+        release: Option<CudaVersion>,
+        place: &StepPlace,
+    ) -> Option<StepProblem> {
+        let release = release?;
+        let cuda = *now.cuda.first()?;
+        let is_other = now.cuda.iter().all(|own| own.0 != release.0);
+        if !is_other || package.toolkit || package.manager != PackageManager::System {
+            return None;
+        }
+        let right = self.right_package(package.manager, Some(cuda));
+        let facts = BuildStepFacts {
+            what: name.to_owned(),
+            trap: "other-release",
+            cuda: Some(shown_version(cuda)),
+            release: Some(shown_version(release)),
+            instead: right.clone().unwrap_or_else(|| PACKAGE_OF_ITS_CUDA.to_owned()),
+            ..BuildStepFacts::default()
+        };
+        Some(StepProblem {
+            place: place.clone(),
+            facts,
+            edit: word
+                .span
+                .clone()
+                .zip(right)
+                .map(|(span, new)| StepEdit::Replace(span, new)),
+        })
+    }
+
+    /// The package of the same manager that contains the library for this CUDA; `None` if none is known.
+    fn right_package(&self, manager: PackageManager, cuda: Option<CudaVersion>) -> Option<String> {
+        let library = self.known.library;
+        match manager {
+            PackageManager::System => Some(fill_version(library.package.as_ref()?, cuda?)),
+            PackageManager::Pip => library.wheel_of(cuda?.0).map(|wheel| wheel.name.clone()),
+            PackageManager::Conda => library.conda.as_ref().map(|conda| conda.name.clone()),
+        }
+    }
+}
+
+/// A package that does not bring the library.
+#[derive(Clone, Copy)]
+struct WrongPackage<'p> {
+    named: &'p NamedPackage,
+    package: &'p InstalledPackage,
+    brings: StepYield,
+    release: Option<CudaVersion>,
+}
+
+/// What a package brings with the options of its installation.
+fn yield_of(package: &InstalledPackage, installation: &Installation, word: &str) -> StepYield {
+    let index = installation.index.as_deref().unwrap_or_default();
+    let is_without = package.unless.iter().any(|part| match part.strip_prefix('+') {
+        Some(_) => word.contains(part),
+        None => index.contains(part),
+    });
+    let pinned = word
+        .split_once("==")
+        .and_then(|(_, version)| version.split('.').next()?.trim().parse::<u32>().ok());
+    let is_older = package.since.zip(pinned).is_some_and(|(since, pinned)| pinned < since);
+    match package.brings {
+        StepYield::Library | StepYield::Wheel if is_without => StepYield::Nothing,
+        StepYield::Library | StepYield::Wheel if is_older => StepYield::Unknown,
+        StepYield::Library | StepYield::Wheel if package.dependency && !installation.has_dependencies => {
+            StepYield::Nothing
+        }
+        brings => brings,
+    }
+}
+
+impl StageState {
+    /// A step may add the library, for a reason.
+    pub(super) fn may_gain(&mut self, line: usize, why: impl Into<String>) {
+        let doubt = self.doubt(line, why.into());
+        self.presence.may_gain(doubt);
+    }
+
+    /// A step may add or remove the library, for a reason.
+    fn may_change(&mut self, line: usize, why: impl Into<String>) {
+        let doubt = self.doubt(line, why.into());
+        if !matches!(self.presence, LibraryPresence::Unknown(_)) {
+            self.presence = LibraryPresence::Unknown(doubt);
+        }
+    }
+
+    /// Notes a step whose effect the Dockerfile does not show.
+    fn doubt(&mut self, line: usize, why: String) -> BuildDoubt {
+        let doubt = BuildDoubt { line, why };
+        if !self.unseen.contains(&doubt) {
+            self.unseen.push(doubt.clone());
+        }
+        doubt
+    }
+
+    /// A path from the working directory; `None` if that is unknown.
+    fn resolved(&self, path: &str) -> Option<String> {
+        match absolute(path) {
+            Some(path) => (!path.contains('$')).then_some(path),
+            None => absolute(&format!("{}/{path}", self.directory.as_ref()?)),
+        }
+    }
+
+    /// A path from the working directory, or the path as it is if that is unknown.
+    fn path_of(&self, path: &str) -> String {
+        let is_open = path.starts_with(['$', '~']);
+        let resolved = self.resolved(path).filter(|_| !is_open);
+        resolved.unwrap_or_else(|| path.replacen("~/", "/root/", 1))
+    }
+
+    fn set_variables(&mut self, variables: &Variables) {
+        extend(&mut self.variables, variables);
+        if let Some(version) = variables
+            .get("CUDA_VERSION")
+            .and_then(|version| parse_cuda_version(version))
+            && self.cuda.is_empty()
+        {
+            self.cuda.push(version);
+        }
+        if let Some(value) = variables.get("LD_LIBRARY_PATH") {
+            let own = value
+                .split(':')
+                .filter(|folder| !folder.starts_with('$'))
+                .map(str::to_owned);
+            if let Some(folders) = &mut self.library_path {
+                folders.extend(own);
+            }
+        }
+    }
+}
+
+pub(super) fn shown_version((major, minor): CudaVersion) -> String {
+    format!("{major}.{minor}")
+}
