@@ -97,6 +97,7 @@ pub struct LibraryPathFolder {
 /// A package that a Dockerfile may install.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the table")]
 pub struct InstalledPackage {
     /// The program that installs it.
     pub manager: PackageManager,
@@ -223,6 +224,7 @@ impl BuildStepTable {
 }
 
 /// The CUDA numbers in a package name, if the pattern matches it.
+#[expect(clippy::option_option, reason = "a name matches or not, and has numbers or not")]
 fn cuda_of_name(pattern: &str, name: &str) -> Option<Option<(u32, u32)>> {
     let Some((before, after)) = pattern.split_once("{major}") else {
         let is_it = match pattern.strip_prefix('*') {

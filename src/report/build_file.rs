@@ -57,9 +57,10 @@ impl CheckedBuildFile<'_> {
     fn state(&self) -> String {
         let library = &self.report.library_file;
         let last = self.report.stages.last().map_or("", |stage| &stage.presence);
-        match self.report.is_open {
-            true => format!("it is not known whether the image contains {library}"),
-            false => format!("none of the known traps; {library}: {last}"),
+        if self.report.is_open {
+            format!("it is not known whether the image contains {library}")
+        } else {
+            format!("none of the known traps; {library}: {last}")
         }
     }
 

@@ -1,4 +1,4 @@
-//! Words and variables as a builder reads them outside of RUN (moby/buildkit, frontend/dockerfile/shell/lex.go).
+//! Words and variables as a builder reads them outside of RUN (`frontend/dockerfile/shell/lex.go` of `moby/buildkit`).
 
 use std::collections::BTreeMap;
 
@@ -116,12 +116,16 @@ fn here_candidates(line: &str) -> Option<Vec<String>> {
         match (quote, letter) {
             (None, '\\') => {
                 add(letter, true);
-                letters.next().into_iter().for_each(|(_, next)| add(next, true));
+                if let Some((_, next)) = letters.next() {
+                    add(next, true);
+                }
             }
             (Some('"'), '\\') => {
                 add(letter, true);
                 let next = letters.next_if(|(_, next)| matches!(next, '"' | '$' | '\\'));
-                next.into_iter().for_each(|(_, next)| add(next, true));
+                if let Some((_, next)) = next {
+                    add(next, true);
+                }
             }
             (None, '\'' | '"') => {
                 quote = Some(letter);
@@ -134,7 +138,8 @@ fn here_candidates(line: &str) -> Option<Vec<String>> {
                 add(letter, true);
             }
             (None, '<') if letters.next_if(|(_, next)| *next == '<').is_some() => {
-                "<<".chars().for_each(|letter| add(letter, true));
+                add('<', true);
+                add('<', true);
                 while let Some((_, blank)) = letters.next_if(|(_, next)| matches!(next, ' ' | '\t')) {
                     add(blank, true);
                 }

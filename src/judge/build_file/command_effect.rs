@@ -202,9 +202,7 @@ fn manager_effect(manager: &ManagerProgram, arguments: &[ShellWord]) -> Option<C
             skipped = 1;
         } else if manager.alone.contains(&word.text) {
             installation.has_dependencies = false;
-        } else if verb.is_none() && !word.text.starts_with('-') {
-            verb = Some(word);
-        } else if verb.is_none() && manager.harmless.contains(&word.text) {
+        } else if verb.is_none() && (!word.text.starts_with('-') || manager.harmless.contains(&word.text)) {
             verb = Some(word);
         } else if !word.text.starts_with('-') {
             operands.push(word.clone());

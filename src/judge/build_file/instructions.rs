@@ -1,7 +1,7 @@
-//! Splits a Dockerfile into instructions, as BuildKit does (moby/buildkit, frontend/dockerfile/parser/parser.go): comments,
+//! Splits a Dockerfile into instructions, as the parser of `moby/buildkit` does (`frontend/dockerfile/parser`): comments,
 //! continuation lines, flags, and the here-documents behind RUN, COPY and ADD.
 //!
-//! `tests/build_files` has BuildKit's own answers.
+//! `testdata/build-files` has the answers of that parser.
 
 use std::ops::Range;
 
@@ -88,13 +88,11 @@ impl JoinedText {
         let origins = self.origins.iter().rev();
         let mut moved: Vec<(usize, usize)> = Vec::new();
         for (own, file) in origins {
-            match own.checked_sub(start) {
-                Some(own) => moved.push((own, *file)),
-                None => {
-                    moved.push((0, file + (start - own)));
-                    break;
-                }
-            }
+            let Some(own) = own.checked_sub(start) else {
+                moved.push((0, file + (start - own)));
+                break;
+            };
+            moved.push((own, *file));
         }
         moved.reverse();
         Self { text, origins: moved }

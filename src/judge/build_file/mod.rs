@@ -17,6 +17,7 @@ mod builder_words;
 mod command_effect;
 mod copies;
 mod instructions;
+mod package_steps;
 mod paths;
 mod presence;
 mod shell_steps;
@@ -122,7 +123,7 @@ pub fn check_build_file(
     let asked = knowledge.phases_named(phases);
     let line_ends: Vec<usize> = text.match_indices('\n').map(|(end, _)| end).collect();
     let findings = problems.into_iter().flat_map(|problem| {
-        let subject = subject_of(problem, &final_state.presence, is_concerned);
+        let subject = subject_of(problem, final_state, is_concerned);
         let found = rule::judge_subjects(&knowledge.rules, &[subject], &asked);
         found.into_iter().map(|finding| StepFinding {
             finding,
@@ -134,12 +135,13 @@ pub fn check_build_file(
     let mut findings: Vec<StepFinding> = findings.collect();
     findings.sort_by_key(|found| found.lines);
     let summaries = chain.iter().filter_map(|number| {
-        let (stage, state) = (stages.get(*number)?, walk.states.get(number)?);
+        let stage = stages.get(*number)?;
+        let end = walk.states.get(number)?;
         Some(StageSummary {
             name: stage.name.clone(),
             base: stage.base.clone(),
-            cuda: state.cuda.first().copied().map(shown_version),
-            presence: state.presence.words(),
+            cuda: end.cuda.first().copied().map(shown_version),
+            presence: end.presence.words(),
         })
     });
     Ok(BuildFileReport {
@@ -184,9 +186,10 @@ fn absent_library(stages: &[BuildStage], chain: &[usize], end: &StageState) -> O
 }
 
 /// A problem as a rule subject, for a build that ends in a state.
-fn subject_of(problem: &StepProblem, end: &LibraryPresence, is_concerned: bool) -> RuleSubject {
-    let is_brought = matches!(end, LibraryPresence::Present(_));
-    let is_open = matches!(end, LibraryPresence::Unknown(_));
+fn subject_of(problem: &StepProblem, end: &StageState, is_concerned: bool) -> RuleSubject {
+    let is_open = matches!(end.presence, LibraryPresence::Unknown(_));
+    // What a step brought before others were not seen is most likely still there.
+    let is_brought = matches!(end.presence, LibraryPresence::Present(_)) || (is_open && end.was_brought);
     RuleSubject::of_build_step(&problem.facts, is_brought, is_open, is_concerned)
 }
 

@@ -244,7 +244,7 @@ impl ScriptReader<'_> {
         let text = self.text_of(&word.parts);
         let is_quoted = source.contains(['"', '\'', '\\']);
         let range = word.span.start.offset()..word.span.end.offset();
-        if source.starts_with('$') && !is_quoted && self.is_filled(source, &text) {
+        if source.starts_with('$') && !is_quoted && source != text && !text.contains(['$', '`']) {
             return text.split_whitespace().map(ShellWord::plain).collect();
         }
         // Braces stand for several words.
@@ -258,10 +258,6 @@ impl ScriptReader<'_> {
             text: format!("{text}{braces}"),
             span,
         }]
-    }
-
-    fn is_filled(&self, source: &str, text: &str) -> bool {
-        source != text && !text.contains(['$', '`'])
     }
 
     fn text_of(&self, parts: &[WordPartNode]) -> String {

@@ -363,12 +363,10 @@ fn script_program(first_line: &str, body: &JoinedText) -> RunProgram {
 
 fn copy_action(copy: &Instruction, variables: &Variables, escape: char) -> Result<CopyAction, &'static str> {
     let fill = |word: &str| fill_word(word, variables, escape);
-    let mut words: Vec<String> = match copy.json_words()? {
-        Some(words) => words.iter().map(|word| fill(word)).collect(),
-        None => {
-            let words = copy.arguments.text.split_whitespace();
-            words.map(fill).collect()
-        }
+    let mut words: Vec<String> = if let Some(words) = copy.json_words()? {
+        words.iter().map(|word| fill(word)).collect()
+    } else {
+        copy.arguments.text.split_whitespace().map(fill).collect()
     };
     let target = words.pop().unwrap_or_default();
     let is_document = |word: &String| {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::builder_words::Variables;
-use super::command_effect::{CommandEffect, Installation, NamedPackage, Removal, normal_name, read_command};
+use super::command_effect::{CommandEffect, read_command};
 use super::instructions::JoinedText;
 use super::paths::{PathOverlap, absolute, compare_file, compare_path};
 use super::presence::{BuildDoubt, CopyFate, LibraryCopy, LibraryPresence, PackageOwner};
@@ -15,13 +15,9 @@ use super::shell_steps::{ShellStep, ShellWord, read_script};
 use super::stages::{BuildStage, BuildStep, RunAction, RunProgram, StepAction, StepPlace, extend};
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::rule::BuildStepFacts;
-use crate::knowledge::build_steps::{InstalledPackage, StepYield};
+use crate::knowledge::build_steps::StepYield;
 use crate::knowledge::packages::PackageManager;
 use crate::knowledge::{Knowledge, fill_version};
-
-/// The text of a fix if no package of the same manager is known for the base image's CUDA.
-const PACKAGE_OF_ITS_CUDA: &str =
-    "the libcupti package for the CUDA of the base image; cupti-audit advise --cuda X.Y names it";
 
 /// The depth of scripts in scripts, such as `sh -c 'sh -c …'`.
 const NESTING: usize = 8;
@@ -30,6 +26,8 @@ const NESTING: usize = 8;
 #[derive(Debug, Clone)]
 pub(super) struct StageState {
     pub presence: LibraryPresence,
+    /// Whether its base image or a step brought the library at some time.
+    pub was_brought: bool,
     /// The steps whose effect the Dockerfile does not show, in order.
     pub unseen: Vec<BuildDoubt>,
     /// The CUDA versions of its base image and of the toolkits that its steps install.
@@ -83,11 +81,11 @@ pub(super) struct StageWalk<'a> {
 }
 
 /// A step on its way through the walk.
-struct CurrentStep<'s> {
-    place: &'s StepPlace,
+pub(super) struct CurrentStep<'s> {
+    pub(super) place: &'s StepPlace,
     /// Whether files of other stages are mounted.
     has_mounted_files: bool,
-    problems: Vec<StepProblem>,
+    pub(super) problems: Vec<StepProblem>,
 }
 
 impl<'a> StageWalk<'a> {
@@ -168,9 +166,8 @@ impl<'a> StageWalk<'a> {
             folder: None,
             cuda,
         };
-        let presence = match (name, known.map(|image| (image.brings, image))) {
-            ("scratch", _) => LibraryPresence::Absent,
-            (_, Some((StepYield::Library, image))) => {
+        let presence = match known.map(|image| (image.brings, image)) {
+            Some((StepYield::Library, image)) => {
                 copy.folder = Some(tables.packages.toolkit.libraries.clone());
                 copy.owner = fill(&image.package).map(|name| PackageOwner {
                     manager: PackageManager::System,
@@ -179,7 +176,7 @@ impl<'a> StageWalk<'a> {
                 });
                 LibraryPresence::Present(vec![copy])
             }
-            (_, Some((StepYield::Wheel, _))) => {
+            Some((StepYield::Wheel, _)) => {
                 copy.owner = Some(PackageOwner {
                     manager: PackageManager::Pip,
                     name: None,
@@ -187,8 +184,8 @@ impl<'a> StageWalk<'a> {
                 });
                 LibraryPresence::Present(vec![copy])
             }
-            (_, Some((StepYield::Nothing | StepYield::Absent | StepYield::Stub, _))) => LibraryPresence::Absent,
-            (_, Some((StepYield::Unknown, _)) | None) => LibraryPresence::Unknown(BuildDoubt {
+            Some((StepYield::Nothing | StepYield::Absent | StepYield::Stub, _)) => LibraryPresence::Absent,
+            Some((StepYield::Unknown, _)) | None => LibraryPresence::Unknown(BuildDoubt {
                 line,
                 why: format!("uses the image {reference}, which is not in the table"),
             }),
@@ -202,15 +199,12 @@ impl<'a> StageWalk<'a> {
             LibraryPresence::Absent | LibraryPresence::Present(_) => Vec::new(),
         };
         StageState {
+            was_brought: matches!(presence, LibraryPresence::Present(_)),
             presence,
             unseen,
             cuda: cuda.into_iter().collect(),
             system,
-            library_path: if name == "scratch" {
-                Some(BTreeSet::new())
-            } else {
-                searched
-            },
+            library_path: searched,
             directory: None,
             variables: Variables::new(),
         }
@@ -324,7 +318,7 @@ impl<'a> StageWalk<'a> {
                         CopyFate::Unknown
                     }
                 };
-                self.remove(now, step, "moves files that may be the library", fate);
+                remove_copies(now, step, "moves files that may be the library", fate);
                 if moved.iter().any(|word| self.names_library(&word.text)) {
                     now.may_gain(line, "moves files of the library");
                 }
@@ -333,7 +327,7 @@ impl<'a> StageWalk<'a> {
                 for path in paths {
                     let place = now.path_of(&path.text);
                     let why = format!("deletes {}", path.text);
-                    self.remove(now, step, &why, |copy| {
+                    remove_copies(now, step, &why, |copy| {
                         copy.fate_of_deletion(&place, is_recursive, self.known)
                     });
                 }
@@ -345,39 +339,6 @@ impl<'a> StageWalk<'a> {
                 self.shell_steps(now, &steps, step, depth + 1);
             }
             CommandEffect::Runs(_) => now.may_change(line, "runs scripts in scripts"),
-        }
-    }
-
-    /// Takes copies away, and notes a problem if none is left.
-    fn remove(
-        &self,
-        now: &mut StageState,
-        step: &mut CurrentStep<'_>,
-        why: &str,
-        fate: impl Fn(&mut LibraryCopy) -> CopyFate,
-    ) {
-        let doubt = BuildDoubt {
-            line: step.place.line,
-            why: why.to_owned(),
-        };
-        let was_known = !matches!(now.presence, LibraryPresence::Unknown(_));
-        let removed = now.presence.remove(&doubt, fate);
-        if was_known && matches!(now.presence, LibraryPresence::Unknown(_)) {
-            now.unseen.push(doubt);
-        }
-        if let Some(source) = removed {
-            let facts = BuildStepFacts {
-                what: why.to_owned(),
-                from: source,
-                trap: "removed",
-                ..BuildStepFacts::default()
-            };
-            let place = step.place.clone();
-            step.problems.push(StepProblem {
-                place,
-                facts,
-                edit: None,
-            });
         }
     }
 
@@ -409,7 +370,7 @@ impl<'a> StageWalk<'a> {
                 _ => CopyFate::Unknown,
             }
         };
-        self.remove(now, step, "deletes what find finds", fate);
+        remove_copies(now, step, "deletes what find finds", fate);
     }
 
     /// What deleting all files and folders of a name does to a copy.
@@ -430,268 +391,47 @@ impl<'a> StageWalk<'a> {
             _ => CopyFate::Unknown,
         }
     }
+}
 
-    fn uninstall(&self, now: &mut StageState, removal: &Removal, step: &mut CurrentStep<'_>) {
-        let shown: Vec<&str> = removal.names.iter().map(|word| &*word.text).collect();
-        let why = match shown.as_slice() {
-            [] => "removes packages that no other needs".to_owned(),
-            names => format!("removes {}", names.join(" ")),
-        };
-        let is_open = removal.names.iter().any(|word| !word.is_known());
-        let names: Vec<String> = removal
-            .names
-            .iter()
-            .map(|word| self.removed_name(removal.manager, &word.text))
-            .collect();
-        let is_related = |name: &str| {
-            let may_bring = self.known.tables.build_steps.package(removal.manager, name, &[]);
-            may_bring.is_some_and(|(package, _)| {
-                matches!(package.brings, StepYield::Unknown | StepYield::Library)
-                    || package.names.iter().any(|own| own != "*") && name.contains('*')
-            }) && removal.manager == PackageManager::System
-                || name.contains(&self.known.library.package_word)
-        };
-        let fate = |copy: &mut LibraryCopy| match &mut copy.owner {
-            Some(owner) if owner.manager == removal.manager && is_open => CopyFate::Unknown,
-            Some(owner) if owner.manager == removal.manager => {
-                owner.fate_of_removal(&names, removal.with_orphans, is_related)
-            }
-            // An image of the table whose packages are not listed.
-            None if removal.manager == PackageManager::System && names.iter().any(|name| is_related(name)) => {
-                CopyFate::Unknown
-            }
-            _ => CopyFate::Kept,
-        };
-        self.remove(now, step, &why, fate);
+/// Takes copies away, and notes a problem if none is left.
+pub(super) fn remove_copies(
+    now: &mut StageState,
+    step: &mut CurrentStep<'_>,
+    why: &str,
+    fate: impl Fn(&mut LibraryCopy) -> CopyFate,
+) {
+    let doubt = BuildDoubt {
+        line: step.place.line,
+        why: why.to_owned(),
+    };
+    let was_known = !matches!(now.presence, LibraryPresence::Unknown(_));
+    let removed = now.presence.remove(&doubt, fate);
+    if was_known && matches!(now.presence, LibraryPresence::Unknown(_)) {
+        now.unseen.push(doubt);
     }
-
-    /// The name of a package to remove, without version and processor.
-    fn removed_name(&self, manager: PackageManager, word: &str) -> String {
-        let name = word.split(['=', ':', '<', '>']).next().unwrap_or_default();
-        match manager {
-            PackageManager::Pip => normal_name(name),
-            // apt takes a regular expression, too.
-            _ => name.trim_start_matches('^').trim_end_matches('$').replace(".*", "*"),
-        }
-    }
-
-    /// Whether a word may mention the library, or the toolkit's installer.
-    pub(super) fn names_library(&self, word: &str) -> bool {
-        let word = word.to_lowercase();
-        word.contains(&self.known.library.package_word) || word.contains(&self.known.tables.packages.toolkit.installer)
-    }
-
-    fn install(&self, now: &mut StageState, installation: &Installation, step: &mut CurrentStep<'_>) {
-        let line = step.place.line;
-        let table = &self.known.tables.build_steps;
-        for named in &installation.packages {
-            let Some((package, release)) = table.package(installation.manager, &named.name, &named.extras) else {
-                continue;
-            };
-            let own = || {
-                self.known
-                    .tables
-                    .packages
-                    .own
-                    .iter()
-                    .find(|own| own.package == named.name)
-            };
-            // The distribution's own library by its full name, such as libcupti11.8.
-            let own_release = own().map(|own| parse_cuda_version(&own.cuda));
-            let release = release.or(own_release.flatten());
-            let brings = match own_release {
-                Some(_) => StepYield::Library,
-                None => yield_of(package, installation, &named.word.text),
-            };
-            match brings {
-                StepYield::Unknown => now.may_gain(line, format!("installs {}", named.word.text)),
-                StepYield::Nothing if package.brings == StepYield::Nothing && !package.trap => {}
-                StepYield::Nothing | StepYield::Absent | StepYield::Stub => {
-                    let wrong = WrongPackage {
-                        named,
-                        package,
-                        brings,
-                        release,
-                    };
-                    step.problems
-                        .push(self.wrong_package(now, &wrong, installation, step.place));
-                }
-                StepYield::Library | StepYield::Wheel => {
-                    let release = if package.own { self.own_cuda(now) } else { release };
-                    step.problems.extend(self.other_release(
-                        now,
-                        package,
-                        named.name.as_str(),
-                        &named.word,
-                        release,
-                        step.place,
-                    ));
-                    let owner_name = match (package.dependency, release, installation.manager) {
-                        (false, ..) => Some(named.name.clone()),
-                        (true, Some(cuda), PackageManager::System) if !package.own => {
-                            self.known.library.package.as_ref().map(|name| fill_version(name, cuda))
-                        }
-                        _ => None,
-                    };
-                    if package.toolkit {
-                        now.cuda.extend(release);
-                    }
-                    let is_plain = brings == StepYield::Library && !package.own && own_release.is_none();
-                    let folder = is_plain.then(|| self.known.tables.packages.toolkit.libraries.clone());
-                    now.presence.add(LibraryCopy {
-                        source: named.name.clone(),
-                        owner: Some(PackageOwner {
-                            manager: installation.manager,
-                            name: owner_name,
-                            via: package.dependency.then(|| named.name.clone()),
-                        }),
-                        folder: folder.or_else(|| installation.target.as_deref().and_then(absolute)),
-                        cuda: release.filter(|(_, minor)| *minor > 0 || is_plain),
-                    });
-                }
-            }
-        }
-        if let Some(hidden) = &installation.hidden {
-            now.may_gain(line, format!("installs {hidden}"));
-        }
-    }
-
-    /// The CUDA version of the distribution's own package.
-    fn own_cuda(&self, now: &StageState) -> Option<CudaVersion> {
-        let (id, version) = now.system.as_ref()?;
-        parse_cuda_version(&self.known.tables.packages.distro_package(id, version)?.cuda)
-    }
-
-    /// A package that does not contain the library, does not exist, or cannot be installed.
-    fn wrong_package(
-        &self,
-        now: &StageState,
-        wrong: &WrongPackage<'_>,
-        installation: &Installation,
-        place: &StepPlace,
-    ) -> StepProblem {
-        let WrongPackage {
-            named,
-            package,
-            brings,
-            release,
-        } = *wrong;
-        let cuda = now.cuda.first().copied().or(release);
-        let word = &named.word;
-        let trap = match brings {
-            StepYield::Absent => "no-package",
-            StepYield::Stub => "stub",
-            _ if package.brings != StepYield::Nothing => "left-out",
-            _ => "nothing",
+    if let Some(source) = removed {
+        let facts = BuildStepFacts {
+            what: why.to_owned(),
+            from: source,
+            trap: "removed",
+            ..BuildStepFacts::default()
         };
-        // The stub has the name that the wheel of this CUDA would have.
-        let right = match brings {
-            StepYield::Stub => self.known.library.wheels.pin.clone(),
-            _ => self.right_package(installation.manager, cuda),
-        };
-        let new = right.as_ref().filter(|_| trap != "left-out").map(|right| match trap {
-            "nothing" => format!("{} {right}", word.text),
-            _ => right.clone(),
+        let place = step.place.clone();
+        step.problems.push(StepProblem {
+            place,
+            facts,
+            edit: None,
         });
-        let facts = BuildStepFacts {
-            what: word.text.clone(),
-            from: installation.index.clone().unwrap_or_default(),
-            trap,
-            cuda: cuda.map(shown_version),
-            release: release.map(shown_version),
-            instead: right.unwrap_or_else(|| PACKAGE_OF_ITS_CUDA.to_owned()),
-            ..BuildStepFacts::default()
-        };
-        StepProblem {
-            place: place.clone(),
-            facts,
-            edit: word
-                .span
-                .clone()
-                .zip(new)
-                .map(|(span, new)| StepEdit::Replace(span, new)),
-        }
-    }
-
-    /// A package with the library of another CUDA than the toolkits of the stage. A wheel belongs to its framework, which
-    /// may be of another CUDA than the image.
-    fn other_release(
-        &self,
-        now: &StageState,
-        package: &InstalledPackage,
-        name: &str,
-        word: &ShellWord,
-        release: Option<CudaVersion>,
-        place: &StepPlace,
-    ) -> Option<StepProblem> {
-        let release = release?;
-        let cuda = *now.cuda.first()?;
-        let is_other = now.cuda.iter().all(|own| own.0 != release.0);
-        if !is_other || package.toolkit || package.manager != PackageManager::System {
-            return None;
-        }
-        let right = self.right_package(package.manager, Some(cuda));
-        let facts = BuildStepFacts {
-            what: name.to_owned(),
-            trap: "other-release",
-            cuda: Some(shown_version(cuda)),
-            release: Some(shown_version(release)),
-            instead: right.clone().unwrap_or_else(|| PACKAGE_OF_ITS_CUDA.to_owned()),
-            ..BuildStepFacts::default()
-        };
-        Some(StepProblem {
-            place: place.clone(),
-            facts,
-            edit: word
-                .span
-                .clone()
-                .zip(right)
-                .map(|(span, new)| StepEdit::Replace(span, new)),
-        })
-    }
-
-    /// The package of the same manager that contains the library for this CUDA; `None` if none is known.
-    fn right_package(&self, manager: PackageManager, cuda: Option<CudaVersion>) -> Option<String> {
-        let library = self.known.library;
-        match manager {
-            PackageManager::System => Some(fill_version(library.package.as_ref()?, cuda?)),
-            PackageManager::Pip => library.wheel_of(cuda?.0).map(|wheel| wheel.name.clone()),
-            PackageManager::Conda => library.conda.as_ref().map(|conda| conda.name.clone()),
-        }
-    }
-}
-
-/// A package that does not bring the library.
-#[derive(Clone, Copy)]
-struct WrongPackage<'p> {
-    named: &'p NamedPackage,
-    package: &'p InstalledPackage,
-    brings: StepYield,
-    release: Option<CudaVersion>,
-}
-
-/// What a package brings with the options of its installation.
-fn yield_of(package: &InstalledPackage, installation: &Installation, word: &str) -> StepYield {
-    let index = installation.index.as_deref().unwrap_or_default();
-    let is_without = package.unless.iter().any(|part| match part.strip_prefix('+') {
-        Some(_) => word.contains(part),
-        None => index.contains(part),
-    });
-    let pinned = word
-        .split_once("==")
-        .and_then(|(_, version)| version.split('.').next()?.trim().parse::<u32>().ok());
-    let is_older = package.since.zip(pinned).is_some_and(|(since, pinned)| pinned < since);
-    match package.brings {
-        StepYield::Library | StepYield::Wheel if is_without => StepYield::Nothing,
-        StepYield::Library | StepYield::Wheel if is_older => StepYield::Unknown,
-        StepYield::Library | StepYield::Wheel if package.dependency && !installation.has_dependencies => {
-            StepYield::Nothing
-        }
-        brings => brings,
     }
 }
 
 impl StageState {
+    /// Adds a copy.
+    pub(super) fn add(&mut self, copy: LibraryCopy) {
+        self.was_brought = true;
+        self.presence.add(copy);
+    }
+
     /// A step may add the library, for a reason.
     pub(super) fn may_gain(&mut self, line: usize, why: impl Into<String>) {
         let doubt = self.doubt(line, why.into());
@@ -699,7 +439,7 @@ impl StageState {
     }
 
     /// A step may add or remove the library, for a reason.
-    fn may_change(&mut self, line: usize, why: impl Into<String>) {
+    pub(super) fn may_change(&mut self, line: usize, why: impl Into<String>) {
         let doubt = self.doubt(line, why.into());
         if !matches!(self.presence, LibraryPresence::Unknown(_)) {
             self.presence = LibraryPresence::Unknown(doubt);
