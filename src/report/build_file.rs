@@ -154,7 +154,7 @@ fn finding_blocks<'a>(checked: &CheckedBuildFile<'a>, found: &'a StepFinding) ->
     }
     blocks.push(Block::Paragraph("  ", format!("fix: {}", finding.fix)));
     if let Some(replacement) = &found.replacement {
-        blocks.push(Block::Caption("what would do"));
+        blocks.push(Block::Caption("instead"));
         blocks.push(Block::Code(replacement.clone()));
     }
     blocks
