@@ -34,7 +34,7 @@ pub struct MergedLayers {
     pub oddities: Vec<ApplyProblem>,
     /// The files of packages that a layer removes.
     pub removals: FileRemovals,
-    /// The first unread layer.
+    /// The first unread layer, or a path that this host does not show.
     pub unread: Option<String>,
     /// Other parts that were not checked.
     pub gaps: Vec<Gap>,
@@ -48,12 +48,14 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
     let known: Vec<Option<&LayerIndex>> = layers.layers.iter().map(|layer| layer.as_ref().ok()).collect();
     let removals = find_removals(&known);
     let (rootfs, oddities) = merged(layers);
+    let unread = gaps.first().map(|gap| gap.what.clone());
+    let hidden = oddities.iter().find(|oddity| oddity.kind == ProblemKind::Hidden);
     let layers = MergedLayers {
         rootfs: Arc::new(rootfs),
         sizes,
+        unread: unread.or_else(|| hidden.map(|oddity| oddity.path.to_string())),
         oddities,
         removals,
-        unread: gaps.first().map(|gap| gap.what.clone()),
         gaps,
     };
     gather_from_rootfs(image, layers, knowledge, conditions)

@@ -104,7 +104,7 @@ pub struct ImageFacts {
     pub related: RelatedSoftware,
     /// The files of packages that a layer removes.
     pub removals: FileRemovals,
-    /// The first unread layer; all results are uncertain because of it.
+    /// The first unread layer, or a path that this host does not show; all results are uncertain because of it.
     pub unread: Option<String>,
     /// The properties of the host, if the image is a running container.
     pub host: Option<HostFacts>,

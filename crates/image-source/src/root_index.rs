@@ -54,10 +54,16 @@ impl RootIndex {
         self.index.problems.push(LayerProblem { path, what, kind });
     }
 
-    /// The finished index. Problems are sorted by path, because the host's directory order is arbitrary.
+    /// Records a path that this host does not show.
+    pub(crate) fn hidden(&mut self, path: RootPath, what: String) {
+        let kind = ProblemKind::Hidden;
+        self.index.problems.push(LayerProblem { path, what, kind });
+    }
+
+    /// The finished index. Problems are sorted by kind and path, because the host's directory order is arbitrary.
     pub(crate) fn finish(mut self) -> LayerIndex {
         let problems = &mut self.index.problems;
-        problems.sort_by(|one, other| one.path.cmp(&other.path));
+        problems.sort_by(|one, other| (other.kind, &one.path).cmp(&(one.kind, &other.path)));
         // Cut after sorting, so that every run lists the same ones.
         let more = problems.len().saturating_sub(PROBLEMS);
         problems.truncate(PROBLEMS);

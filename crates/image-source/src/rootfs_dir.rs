@@ -279,7 +279,16 @@ impl FolderWalk<'_> {
         if self.view.is_own && is_denied {
             return;
         }
-        self.root.unread(path, format!("cannot be read on this host: {error}"));
+        let what = format!("cannot be read on this host: {error}");
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                let what = format!("{what}; run as root, or as the owner of the files");
+                self.root.hidden(path, what);
+            }
+            // A limit of this program, which this one file exceeds.
+            io::ErrorKind::Other => self.root.unread(path, what),
+            _ => self.root.hidden(path, what),
+        }
     }
 }
 

@@ -97,7 +97,7 @@ pub fn loader_gaps(contexts: &ByWorld<ProcessContext>, oddities: &[ApplyProblem]
         oddities
             .iter()
             // Only unread files can change a verdict; other oddities cannot.
-            .filter(|problem| problem.kind == ProblemKind::Unread)
+            .filter(|problem| matches!(problem.kind, ProblemKind::Unread | ProblemKind::Hidden))
             .map(|problem| gap(problem.path.to_string(), &problem.what)),
     );
     gaps

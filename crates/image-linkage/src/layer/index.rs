@@ -186,6 +186,9 @@ pub enum ProblemKind {
     Unread,
     /// No engine can unpack the layer, so no container can exist: a gap.
     Refused,
+    /// This host denies access to a path, so its content, and what is below it, is unknown: a gap that leaves every
+    /// result open.
+    Hidden,
 }
 
 /// The expected identity of a blob. `None` if the source does not know it.

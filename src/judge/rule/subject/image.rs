@@ -6,7 +6,11 @@ use super::rule_subject::{RuleSubject, flag, text};
 use crate::facts::{CuptiStatus, ImageFacts};
 use crate::knowledge::rule::SubjectKind;
 
+/// The image, unless an unread part of it may contain the missing library.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
+    if facts.unread.is_some() && matches!(facts.status.as_is, CuptiStatus::HeadersOnly | CuptiStatus::Absent) {
+        return Vec::new();
+    }
     let broken = facts
         .consumers
         .iter()

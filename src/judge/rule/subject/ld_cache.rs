@@ -16,6 +16,8 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let stale = ld_cache::find_stale_entries(facts.library, &facts.contexts);
     [StaleReason::Gone, StaleReason::NotEntered]
         .into_iter()
+        // An unread part of the image may contain the file.
+        .filter(|kind| facts.unread.is_none() || *kind != StaleReason::Gone)
         .filter_map(|kind| {
             let of_kind: Vec<&StaleEntry> = stale.iter().filter(|entry| entry.kind == kind).collect();
             (!of_kind.is_empty()).then(|| subject(facts, kind, &of_kind))
