@@ -81,6 +81,14 @@ fn gather_opened(opened: OpenedImage, options: &ReadOptions<'_>) -> Result<Image
             reason: "it has none of the folders of a root file system (bin, etc, lib, usr), and no program".to_owned(),
         });
     }
+    if opened.image.source.is_bare_root() && layers.iter().all(|layer| layer.as_ref().is_ok_and(has_no_object)) {
+        return Err(ImageError::NotAnImage {
+            what: opened.image.reference,
+            reason: "it has folders of a root file system, but no program and no library in them; name the image that \
+                was built, or read its Dockerfile with the command check"
+                .to_owned(),
+        });
+    }
     Ok(facts::gather_facts(
         opened.image,
         ReadLayers { layers },
@@ -116,13 +124,18 @@ fn is_virtual_environment(layer: &LayerIndex) -> bool {
     layer.entries.get(b"pyvenv.cfg".as_slice()).is_some()
 }
 
+/// Whether a layer has no ELF object, such as a checkout that has `bin`, `etc` and `lib`.
+fn has_no_object(layer: &LayerIndex) -> bool {
+    let is_object = |entry: &LayerEntry| matches!(entry, LayerEntry::File(file) if file.elf.is_some());
+    // A partly read layer may have had one.
+    layer.problems.is_empty() && !layer.entries.values().any(is_object)
+}
+
 /// Whether a layer has neither folders of hier(7) nor a program, such as a project folder read as if it were `/`.
 fn is_no_root(layer: &LayerIndex) -> bool {
-    let is_program = |entry: &LayerEntry| matches!(entry, LayerEntry::File(file) if file.elf.is_some());
     let folders = ["bin", "etc", "lib", "lib64", "opt", "root", "sbin", "usr", "var"];
     let has_folder = folders
         .iter()
         .any(|folder| layer.entries.get(folder.as_bytes()).is_some());
-    // A partly read layer may have had one.
-    !has_folder && layer.problems.is_empty() && !layer.entries.values().any(is_program)
+    !has_folder && has_no_object(layer)
 }

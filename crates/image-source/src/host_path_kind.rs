@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::Seek;
+use std::io::{Read as _, Seek};
 use std::path::Path;
 
 use crate::archive::{ArchiveMembers, DecompressedArchive, SeekFile, SkipRead, SkipStream, is_compressed};
 use crate::image_error::ImageError;
-use crate::reference::PathKind;
+use crate::reference::{LFS_BEGIN, PathKind};
 use crate::sif_file::is_sif;
 use image_linkage::limits::Limits;
 
@@ -30,8 +30,22 @@ pub fn path_kind(path: &str) -> Option<PathKind> {
         // Reading a pipe would consume its bytes.
         return Some(PathKind::Other);
     }
-    let archive = archive_kind(path, metadata.len());
-    Some(archive.unwrap_or(PathKind::Other))
+    if metadata.len() == 0 {
+        return Some(PathKind::Empty);
+    }
+    let archive = archive_kind(path, metadata.len()).filter(|kind| *kind != PathKind::Other);
+    Some(archive.unwrap_or_else(|| plain_kind(path)))
+}
+
+/// The kind of a file that is no archive.
+fn plain_kind(path: &str) -> PathKind {
+    let mut start = Vec::new();
+    let limit = LFS_BEGIN.len() as u64;
+    let read = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut start));
+    match read {
+        Ok(_) if start == LFS_BEGIN => PathKind::LfsPointer,
+        _ => PathKind::Other,
+    }
 }
 
 fn archive_kind(path: &str, bytes: u64) -> Option<PathKind> {
@@ -71,8 +85,11 @@ enum DecidingMember {
 fn told_by_members<R: SkipRead>(mut members: ArchiveMembers<R>, at: DecidingMember) -> Result<PathKind, ImageError> {
     let mut kind = PathKind::Other;
     let mut folders: BTreeSet<&str> = BTreeSet::new();
+    let mut has_blob = false;
     loop {
-        match members.next() {
+        let member = members.next();
+        has_blob |= matches!(&member, Ok(Some(member)) if is_blob(member.name.as_bytes()));
+        match member {
             Ok(Some(member)) => match member.name.as_bytes() {
                 // Later members do not change the result.
                 b"manifest.json" => return Ok(PathKind::DockerArchive),
@@ -93,12 +110,15 @@ fn told_by_members<R: SkipRead>(mut members: ArchiveMembers<R>, at: DecidingMemb
             Ok(None) => return Ok(kind),
             // Truncated: opening it reports where.
             Err(_) if kind != PathKind::Other => return Ok(kind),
+            Err(ImageError::Io { .. }) if has_blob => return Ok(PathKind::DockerArchive),
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Whether a member's name is that of a layer.
+/// Whether a member's name is that of a layer, also as skopeo names it.
 fn is_blob(name: &[u8]) -> bool {
-    name.starts_with(b"blobs/sha256/") || name.ends_with(b"/layer.tar")
+    let is_digest = |stem: &[u8]| stem.len() == 64 && stem.iter().all(u8::is_ascii_hexdigit);
+    let is_layer = name.strip_suffix(b".tar").is_some_and(is_digest);
+    is_layer || name.starts_with(b"blobs/sha256/") || name.ends_with(b"/layer.tar")
 }

@@ -39,10 +39,7 @@ pub enum ImageError {
         reason: String,
     },
     /// The index has no image for the platform.
-    #[error(
-        "no image for platform {wanted} in {what}; it offers {}; choose one with --platform",
-        join_names(offered)
-    )]
+    #[error("no image{}", platform_words(what, wanted, offered))]
     Platform {
         /// The reference or index.
         what: String,
@@ -82,6 +79,17 @@ pub enum ImageError {
     /// A layer of a stream could not be read.
     #[error(transparent)]
     Layer(#[from] LayerError),
+}
+
+/// What is offered instead of the platform.
+fn platform_words(what: &str, wanted: &str, offered: &[String]) -> String {
+    match offered {
+        [] => format!(" is in {what}: its index lists none"),
+        _ => format!(
+            " for platform {wanted} in {what}; it offers {}; choose one with --platform",
+            join_names(offered)
+        ),
+    }
 }
 
 /// Joins the first 16 names, and counts the rest.

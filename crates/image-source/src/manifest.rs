@@ -9,6 +9,7 @@ use crate::config::ImageConfig;
 use crate::image::LayerDescriptor;
 use crate::image_error::ImageError;
 use crate::platform::Platform;
+use crate::reference::{LFS_BEGIN, LFS_POINTER};
 
 use image_linkage::digest::Digest;
 use image_linkage::limits::Limits;
@@ -65,6 +66,9 @@ pub(crate) enum ManifestDocument {
 /// Errors: [`ImageError::NotAnImage`] if a document is both (CVE-2021-41190), neither, or Docker's schema 1.
 pub(crate) fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument, ImageError> {
     let not_an_image = |reason: String| ImageError::not_an_image(what, reason);
+    if bytes.starts_with(LFS_BEGIN) {
+        return Err(not_an_image(LFS_POINTER.to_owned()));
+    }
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| {
         not_an_image(format!(
             "its manifest is not JSON: {error}; it begins {:?}",

@@ -1,5 +1,7 @@
 //! Chooses the source of a reference. Only this module knows all sources.
 
+use std::path::PathBuf;
+
 use crate::archive_file::{ArchiveFile, StdinArchive};
 use crate::engine::{EngineImage, EngineKind};
 use crate::host_path_kind::path_kind;
@@ -54,6 +56,20 @@ pub fn list_platforms(
         }
     }
     Ok(platforms)
+}
+
+/// The file on the host that a reference names; `None` for a folder, and for an image elsewhere.
+pub fn host_file(written: &str) -> Option<PathBuf> {
+    match parse_reference(written, path_kind).ok()? {
+        ImageReference::Archive { file, .. } | ImageReference::RootfsArchive(file) | ImageReference::Sif(file) => {
+            Some(file)
+        }
+        ImageReference::Oci { .. }
+        | ImageReference::Rootfs(_)
+        | ImageReference::Registry(_)
+        | ImageReference::Engine(..)
+        | ImageReference::Stdin => None,
+    }
 }
 
 /// Asks the source of an image. A bare name that Docker Hub does not give is looked for in Docker, then in Podman.

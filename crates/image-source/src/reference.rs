@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::archive::PreferredDocument;
 use crate::engine::EngineKind;
 use crate::image_error::ImageError;
+use crate::no_image_name::{why_no_image_name, without_password};
 use crate::registry_reference::RegistryReference;
 use crate::source_kind::SourceKind;
 
@@ -59,6 +60,10 @@ pub enum PathKind {
     RootfsArchive,
     /// An Apptainer or Singularity image.
     Sif,
+    /// An empty file.
+    Empty,
+    /// A file of Git LFS that stands for one that was not fetched.
+    LfsPointer,
     /// A file of any other kind.
     Other,
 }
@@ -80,6 +85,13 @@ pub(crate) fn parse_reference(
     if text.trim() != text {
         return Err(invalid("it has a space before or after it"));
     }
+    if let Some(shown) = without_password(text) {
+        let reason = "a name holds no password; docker login stores it, and it is read from there";
+        return Err(ImageError::reference(shown, reason));
+    }
+    if let Some(reason) = why_no_image_name(text, |path| find_path(path).is_some()) {
+        return Err(invalid(&reason));
+    }
     // Checked before the schemes with a bare colon: `docker` is one of those too, and may be a host name.
     if let Some(name) = text.strip_prefix("docker://") {
         return registry(text, name);
@@ -90,6 +102,13 @@ pub(crate) fn parse_reference(
     {
         return match rest.strip_prefix(scheme) {
             _ if rest.is_empty() => Err(invalid("nothing follows the scheme")),
+            _ if let Some(name) = rest.strip_prefix("//")
+                && find_path(rest).is_none() =>
+            {
+                Err(invalid(&format!(
+                    "only docker:// has slashes; is {scheme}:{name} meant, or docker://{name} of a registry?"
+                )))
+            }
             Some(path) if path.starts_with(':') && find_path(rest).is_none() => {
                 Err(invalid(&format!("the scheme is written twice; did you mean {rest}?")))
             }
@@ -118,6 +137,8 @@ pub(crate) fn parse_reference(
         Some(PathKind::OciArchive) => archive(PreferredDocument::OciIndex),
         Some(PathKind::RootfsArchive) => Ok(ImageReference::RootfsArchive(text.into())),
         Some(PathKind::Sif) => Ok(ImageReference::Sif(text.into())),
+        Some(PathKind::Empty) => Err(invalid("the file is empty; did docker save fail?")),
+        Some(PathKind::LfsPointer) => Err(invalid(LFS_POINTER)),
         Some(PathKind::Other) => Err(invalid(why_no_image(text))),
         // A mistyped path must not turn into a request to Docker Hub, which would disclose it.
         None if is_path(text) => Err(invalid("no such file or folder")),
@@ -130,6 +151,10 @@ pub(crate) fn parse_reference(
         None => registry(text, text),
     }
 }
+
+/// How a pointer of Git LFS begins (git-lfs, docs/spec.md).
+pub(crate) const LFS_BEGIN: &[u8] = b"version https://git-lfs.github.com/spec/";
+pub(crate) const LFS_POINTER: &str = "it is a pointer of Git LFS and not the file; git lfs pull fetches it";
 
 /// Why a host file is not an image, if its name shows it.
 fn why_no_image(file: &str) -> &'static str {
@@ -156,7 +181,11 @@ fn read_scheme(scheme: &str, rest: &str, find_path: &impl Fn(&str) -> Option<Pat
         SourceKind::Podman => Some(ImageReference::Engine(EngineKind::Podman, rest.to_owned())),
         SourceKind::DockerArchive => archive(PreferredDocument::DockerManifest),
         SourceKind::Oci => {
-            let (dir, tag) = split_tag(rest, find_path);
+            // Reports print the digest, and skopeo writes it behind an `@`, too.
+            let (dir, tag) = match rest.split_once("@sha256:") {
+                Some((dir, digest)) if find_path(rest).is_none() => (dir, Some(format!("sha256:{digest}"))),
+                _ => split_tag(rest, find_path),
+            };
             Some(ImageReference::Oci { dir: dir.into(), tag })
         }
         SourceKind::OciArchive => archive(PreferredDocument::OciIndex),
@@ -243,6 +272,8 @@ mod tests {
             "/rootfs" => Some(PathKind::Folder),
             "saved.tar" => Some(PathKind::DockerArchive),
             "oci.tar" => Some(PathKind::OciArchive),
+            "empty.tar" => Some(PathKind::Empty),
+            "lfs.tar" => Some(PathKind::LfsPointer),
             "notes.txt" | "src/Dockerfile" | "layout/index.json" => Some(PathKind::Other),
             _ => None,
         }
@@ -279,6 +310,11 @@ mod tests {
         check("docker-daemon:app:1", "Engine(Docker, \"app:1\")");
         check("podman:app", "Engine(Podman, \"app\")");
         check("oci:layout:v1", "Oci { dir: \"layout\", tag: Some(\"v1\") }");
+        let digest = format!("sha256:{}", "a".repeat(64));
+        check(
+            &format!("oci:layout@{digest}"),
+            &format!("Oci {{ dir: \"layout\", tag: Some(\"{digest}\") }}"),
+        );
         check("oci:a:b", "Oci { dir: \"a:b\", tag: None }");
         check(
             "docker-archive:saved.tar:app:1",
@@ -325,6 +361,15 @@ mod tests {
     fn a_typo_in_a_reference_gets_a_suggestion() {
         for (text, why) in [
             (" ubuntu", "it has a space before or after it"),
+            (
+                "oci://ghcr.io/x:1",
+                "only docker:// has slashes; is oci:ghcr.io/x:1 meant, or docker://ghcr.io/x:1 of a registry?",
+            ),
+            ("empty.tar", "the file is empty; did docker save fail?"),
+            (
+                "lfs.tar",
+                "it is a pointer of Git LFS and not the file; git lfs pull fetches it",
+            ),
             ("oci:oci:there", "the scheme is written twice; did you mean oci:there?"),
             (
                 "https://ghcr.io/x/y:1",

@@ -35,7 +35,8 @@ fn archive_format(
         // The layer order is never guessed from names or positions: another order is another image.
         _ => Err(ImageError::not_an_image(
             documents.what(),
-            "it has neither a manifest.json nor an index.json, so the layer order is unknown",
+            "it has neither a manifest.json nor an index.json, so the layer order is unknown; \
+            what docker export writes is read as rootfs-archive:FILE, in a pipe as rootfs-archive:/dev/stdin",
         )),
     }
 }

@@ -61,6 +61,12 @@ pub(super) fn find_credential(
 }
 
 fn unusable(file: &Path, reason: &str) -> ImageError {
+    if let Some(folder) = file.parent().filter(|folder| folder.is_file()) {
+        let folder = folder.display();
+        return ImageError::Remote(format!(
+            "DOCKER_CONFIG names the file {folder}, and has to name its folder"
+        ));
+    }
     ImageError::Remote(format!("credentials file {}: {reason}", file.display()))
 }
 
