@@ -35,9 +35,26 @@ pub(crate) fn read_image_names(name: &str, text: &str) -> Result<(BTreeSet<Named
     match () {
         () if first_word.starts_with(['{', '[']) => read_kubernetes(name, text),
         () if is_instruction => read_build_file(name, text),
+        () if let Some(what) = other_document(text, first.unwrap_or_default()) => Err(format!("{name}: {what}")),
         // For example the output of a failed program in a pipe.
         () if first.is_none() => Err(format!("{name}: it names no image")),
         () => Ok(read_list(name, text)),
+    }
+}
+
+/// What a text is, if it is a document that holds no list of names.
+fn other_document(text: &str, first: &str) -> Option<&'static str> {
+    let mut lines = text.lines().map(str::trim_start);
+    match () {
+        () if lines.any(|line| line.starts_with("apiVersion:")) => {
+            Some("it is YAML of Kubernetes; kubectl get … -o json writes what is read here")
+        }
+        () if first.starts_with('<') => Some("it is HTML or XML, and no list of image names"),
+        // Two blanks are between the columns of a table.
+        () if first.contains("  ") || first.contains('\t') => {
+            Some("it is a table; one name a line is read, as docker images --format '{{.Repository}}:{{.Tag}}' writes")
+        }
+        () => None,
     }
 }
 
@@ -192,6 +209,18 @@ mod tests {
         for nothing in ["", "\n# images\n"] {
             let error = read_image_names("F", nothing).unwrap_err();
             assert_eq!(error, "F: it names no image");
+        }
+    }
+
+    #[test]
+    fn which_documents_are_no_list() {
+        for (text, what) in [
+            ("items:\n- apiVersion: v1\n", "it is YAML of Kubernetes"),
+            ("<html>\n", "it is HTML or XML"),
+            ("NAME   READY\na     1/1\n", "it is a table"),
+        ] {
+            let error = read_image_names("F", text).unwrap_err();
+            assert!(error.starts_with(&format!("F: {what}")), "{error}");
         }
     }
 

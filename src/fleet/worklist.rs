@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Read as _};
 
 use serde::{Deserialize, Serialize};
+use serde_json::error::Category;
 
 use super::result_document::check_schema;
 use image_source::{Digest, Platform};
@@ -50,8 +51,13 @@ impl WorkEntry {
     ///
     /// Errors: The problem with it.
     fn read(line: &[u8]) -> Result<Self, String> {
-        let entry: Self =
-            serde_json::from_slice(line).map_err(|error| format!("it is not a worklist line: {error}"))?;
+        let entry: Self = serde_json::from_slice(line).map_err(|error| match error.classify() {
+            Category::Eof => "it ends within an object; jq -c writes each object in one line".to_owned(),
+            Category::Syntax => {
+                "it is not a worklist line; cupti-audit fleet list makes a worklist of names".to_owned()
+            }
+            Category::Data | Category::Io => format!("it is not a worklist line: {error}"),
+        })?;
         check_schema(&entry.schema, SCHEMA)?;
         entry
             .digest
@@ -116,7 +122,8 @@ pub(crate) fn read_worklist(
         let mut line = Vec::new();
         let read = from.by_ref().take(LINE_BYTES + 1).read_until(b'\n', &mut line);
         let bytes = read.map_err(|error| vec![error.to_string()])?;
-        if bytes == 0 || wrong.len() == WRONG_LINES {
+        // If the first line is of another kind, so are the others.
+        if bytes == 0 || wrong.len() == WRONG_LINES || (count == 0 && !wrong.is_empty()) {
             break;
         }
         if line.len() as u64 > LINE_BYTES {
@@ -203,7 +210,11 @@ mod tests {
         for (wrong, expected) in wrong.iter().zip(expected) {
             assert!(wrong.starts_with(expected), "{wrong}");
         }
-        assert_eq!(read(&"x\n".repeat(1000)).len(), 20);
+        assert_eq!(read(&format!("{good}\n{}", "x\n".repeat(1000))).len(), 20);
+        let other = "line 1: it is not a worklist line; cupti-audit fleet list makes a worklist of names";
+        assert_eq!(read(&"x\n".repeat(1000)), [other]);
+        let whole = "line 1: it ends within an object; jq -c writes each object in one line";
+        assert_eq!(read(&good.replace(',', ",\n")), [whole]);
         let endless = format!("{good}\n{}", "x".repeat(2 << 20));
         assert_eq!(read(&endless), ["line 2 is longer than 1048576 bytes"]);
     }

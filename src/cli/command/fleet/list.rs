@@ -1,7 +1,7 @@
 //! `fleet list`: resolves image names to digests.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::named_files::read_text;
 use crate::cli::config::load::load_for_images;
@@ -11,7 +11,7 @@ use crate::cli::shared_args::ReadArgs;
 use crate::cli::terminal::{CommandError, report_error, write_result};
 use crate::fleet::{RepositoryPattern, WorkEntry, Worklist, read_image_names};
 use crate::judge::outcome::RunExit;
-use crate::make::whole_file::ExistingOutput;
+use crate::make::whole_file::{ExistingOutput, settle};
 use clap::Args;
 use image_source::registry::{RegistryOptions, list_repositories, list_tags};
 use image_source::{ImageError, PathKind, Platform, RegistryReference, in_parallel, open_image, path_kind};
@@ -63,6 +63,15 @@ pub struct FleetListArgs {
 impl FleetListArgs {
     /// Writes the worklist of all images that the sources name.
     pub(super) fn run(mut self) -> Result<RunExit, CommandError> {
+        if let Some(source) = self
+            .sources
+            .iter()
+            .find(|source| settle(Path::new(source)) == settle(&self.output))
+        {
+            return Err(
+                format!("{source} is read by this run, and the worklist would replace it; name another file").into(),
+            );
+        }
         let (_, knowledge) = load_for_images(&mut self.read)?;
         let reader = ImageReader::new(&self.read, &knowledge);
         let mut sources = SourceReader {
@@ -109,7 +118,11 @@ impl SourceReader {
             return self.read_registry(&RepositoryPattern::parse(pattern)?);
         }
         // A file that is not an image contains image names; any other source is an image.
-        if source != "-" && path_kind(source) != Some(PathKind::Other) {
+        let is_list = matches!(
+            path_kind(source),
+            Some(PathKind::Other | PathKind::Empty | PathKind::LfsPointer)
+        );
+        if source != "-" && !is_list {
             self.named.entry(source.to_owned()).or_default();
             return Ok(());
         }

@@ -35,7 +35,7 @@ fn open_file(file: &str) -> io::Result<File> {
 
 /// Calls `each` with the number from 0 and each entry of a worklist of any length. Returns the number of entries.
 ///
-/// Errors: Invalid lines, which were reported.
+/// Errors: Invalid lines, which were reported, or no entry.
 pub(super) fn read_work_entries(file: &str, each: impl FnMut(usize, WorkEntry)) -> Result<usize, CommandError> {
     let read = if file == "-" {
         read_worklist(&mut io::stdin().lock(), each)
@@ -43,8 +43,13 @@ pub(super) fn read_work_entries(file: &str, each: impl FnMut(usize, WorkEntry)) 
         let opened = open_file(file).map_err(|error| format!("{file}: {error}"))?;
         read_worklist(&mut BufReader::new(opened), each)
     };
-    read.map_err(|wrong| {
+    let count = read.map_err(|wrong| {
         let said = |line: &String| report_error(&format!("{file}: {line}"));
-        wrong.iter().map(said).fold(RunExit::Open, RunExit::max).into()
-    })
+        wrong.iter().map(said).fold(RunExit::Open, RunExit::max)
+    })?;
+    // A failed `fleet list > FILE` leaves an empty file, and a report on it would pass.
+    if count == 0 {
+        return Err(format!("{file}: it lists no image; did cupti-audit fleet list fail?").into());
+    }
+    Ok(count)
 }
