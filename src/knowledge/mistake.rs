@@ -16,6 +16,8 @@ pub struct TextPosition {
 impl TextPosition {
     /// The beginning of a file.
     pub const START: Self = Self { line: 1, column: 1 };
+    /// A file as a whole, such as one that cannot be read.
+    const NONE: Self = Self { line: 0, column: 0 };
 }
 
 impl fmt::Display for TextPosition {
@@ -35,8 +37,8 @@ pub struct TextMistake {
 
 impl TextMistake {
     /// A mistake of the text as a whole.
-    pub fn at_start(what: impl Into<String>) -> Self {
-        let (place, what) = (TextPosition::START, what.into());
+    pub fn of_whole(what: impl Into<String>) -> Self {
+        let (place, what) = (TextPosition::NONE, what.into());
         Self { place, what }
     }
 
@@ -49,7 +51,10 @@ impl TextMistake {
 
 impl fmt::Display for TextMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
+        match self.place {
+            TextPosition::NONE => f.write_str(&self.what),
+            place => write!(f, "{place}: {}", self.what),
+        }
     }
 }
 
@@ -64,7 +69,9 @@ pub struct FileMistake {
 
 impl fmt::Display for FileMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.mistake)
+        let is_of_whole = self.mistake.place == TextPosition::NONE;
+        let after = if is_of_whole { " " } else { "" };
+        write!(f, "{}:{after}{}", self.file, self.mistake)
     }
 }
 

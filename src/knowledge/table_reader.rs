@@ -90,7 +90,7 @@ impl<'f> TableReader<'f> {
         }
         // Each pattern may be valid but the set too large; then blame the user's file, which came last.
         if let (true, Some(file)) = (self.mistakes.len() == before, self.named(TABLE).last()) {
-            self.mistaken(TABLE, &file.file, TextMistake::at_start(what));
+            self.mistaken(TABLE, &file.file, TextMistake::of_whole(what));
         }
     }
 }

@@ -36,6 +36,9 @@ pub struct UserFolders {
 impl UserFolders {
     /// Reads a rules folder. Files without `.yaml` are ignored, but a folder without any rule is a mistake.
     pub fn add_rules(&mut self, folder: &Path) {
+        if folder.is_file() {
+            return self.cannot(folder, "it is a file; name the folder that has it");
+        }
         let before = self.files.len() + self.mistakes.len();
         self.files_of(folder, DataKind::Rule);
         if self.files.len() + self.mistakes.len() == before {
@@ -47,6 +50,7 @@ impl UserFolders {
     pub fn add_profiles(&mut self, folder: &Path) {
         let names = match list_user_folder(folder) {
             Ok(names) => names,
+            Err(_) if folder.is_file() => return self.cannot(folder, "it is a file; name the folder that has it"),
             Err(error) => return self.cannot(folder, &error.to_string()),
         };
         let known = PROFILES.map(|(name, _)| name);
@@ -129,7 +133,7 @@ impl UserFolders {
     }
 
     fn cannot(&mut self, path: &Path, what: &str) {
-        let mistake = TextMistake::at_start(what);
+        let mistake = TextMistake::of_whole(what);
         self.mistakes.push(mistake.in_file(&escape::escape_path(path)));
     }
 }
@@ -185,10 +189,15 @@ pub fn read_text_file(path: &Path) -> Result<String, TextMistake> {
             .read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let mut bytes = read().map_err(|error| TextMistake::at_start(error.to_string()))?;
+    let mut bytes = read().map_err(|error| TextMistake::of_whole(error.to_string()))?;
     if bytes.len() as u64 > FILE_BYTES {
         let what = format!("it is larger than the limit of {FILE_BYTES} bytes");
-        return Err(TextMistake::at_start(what));
+        return Err(TextMistake::of_whole(what));
+    }
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        return Err(TextMistake::of_whole(
+            "it is UTF-16, as PowerShell writes; save it as UTF-8",
+        ));
     }
     // Windows editors add a byte-order mark, which is not part of the text (Unicode 2.6).
     if bytes.starts_with(b"\xef\xbb\xbf") {

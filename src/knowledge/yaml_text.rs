@@ -23,7 +23,7 @@ const SHOWN: usize = 60;
 #[derive(Debug, Clone, Copy)]
 pub struct YamlText<'t>(pub &'t str);
 
-impl YamlText<'_> {
+impl<'t> YamlText<'t> {
     /// Parses the document as a `T`.
     ///
     /// Errors: The first mistake: invalid YAML, too much nesting or repetition, or a key or value that `T` does not
@@ -75,16 +75,21 @@ impl YamlText<'_> {
     /// The message without the position, in YAML terms; the parser's own message is for developers.
     fn words(self, error: &Error) -> String {
         let word = error.location().and_then(|place| self.word_at(place));
-        let found = || word.map_or_else(String::new, |word| format!(", found {word}"));
+        let found = || word.as_ref().map_or_else(String::new, |word| format!(", found {word}"));
+        // A list or a map has no word, so the form is shown.
+        let form = |form: &str| if word.is_some() { found() } else { format!(", {form}") };
         let words = match error {
             Error::AliasError { error, .. } => return self.words(error),
+            Error::SerdeUnknownField { field, .. } if field.starts_with("//") => {
+                "a comment begins with # and not with //".to_owned()
+            }
             Error::SerdeUnknownField { field, expected, .. } => return unknown_name("key", field, expected),
             Error::SerdeUnknownVariant { variant, expected, .. } => return unknown_name("value", variant, expected),
             Error::SerdeMissingField { field, .. } => format!("the key \"{field}\" is missing"),
             Error::SerdeInvalidType { expected, .. } => format!("expected {expected}{}", found()),
             Error::Unexpected { expected, .. } => match *expected {
-                "mapping start" => format!("expected a map of keys{}", found()),
-                "sequence start" => format!("expected a list{}", found()),
+                "mapping start" => format!("expected a map of keys{}", form("each as KEY: VALUE")),
+                "sequence start" => format!("expected a list{}", form("each entry as - ENTRY")),
                 "string scalar" => "expected one value, found a list or a map".to_owned(),
                 other => format!("expected {other}{}", found()),
             },
@@ -104,16 +109,36 @@ impl YamlText<'_> {
             Error::Budget { .. } | Error::AliasReplayLimitExceeded { .. } => {
                 "the document is too large, or repeats too much by aliases".to_owned()
             }
-            _ => without_place(error),
+            _ => match without_place(error) {
+                words if words == "reference to unknown value" => "a value that begins with * needs quotes".to_owned(),
+                words => words,
+            },
         };
-        escape_bytes(words.as_bytes())
+        let hint = error.location().map_or("", |place| self.hint_at(place));
+        escape_bytes((words + hint).as_bytes())
+    }
+
+    /// What a reader of YAML overlooks at a position.
+    fn hint_at(self, place: Location) -> &'static str {
+        let text = self.text_at(place).unwrap_or_default();
+        let is_plain = text.starts_with(|first: char| first.is_alphanumeric());
+        if is_plain && text.trim_end().contains('\n') {
+            "; the next line is indented, and so belongs to this value"
+        } else {
+            ""
+        }
+    }
+
+    /// The text that a position covers.
+    fn text_at(self, place: Location) -> Option<&'t str> {
+        let (from, bytes) = (place.span().byte_offset()?, place.span().byte_len()?);
+        let end = usize::try_from(from.checked_add(bytes)?).ok()?;
+        self.0.get(usize::try_from(from).ok()?..end)
     }
 
     /// The word at a position; `None` for a list or map.
     fn word_at(self, place: Location) -> Option<String> {
-        let (from, bytes) = (place.span().byte_offset()?, place.span().byte_len()?);
-        let end = usize::try_from(from.checked_add(bytes)?).ok()?;
-        let word = self.0.get(usize::try_from(from).ok()?..end)?.lines().next()?;
+        let word = self.text_at(place)?.lines().next()?;
         let is_word = !word.starts_with(['[', '{', '&', '*', '|', '>']);
         is_word.then(|| word.chars().take(SHOWN).collect())
     }
@@ -283,7 +308,7 @@ mod tests {
             ("doors: -1\n", "1:8: expected a whole number from 0 on, found -1"),
             ("doors: 1.5\n", "1:8: expected a whole number from 0 on, found 1.5"),
             ("name: a\nname: b\n", "2:1: the key \"name\" stands here a second time"),
-            ("name: *x\n", "1:7: reference to unknown value"),
+            ("name: *x\n", "1:7: a value that begins with * needs quotes"),
             (
                 "name: a\n---\nname: b\n",
                 "3:1: a second document begins here, and a file is one",

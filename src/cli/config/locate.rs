@@ -10,6 +10,9 @@ use crate::knowledge::user_folders;
 use crate::make::whole_file::settle;
 use image_linkage::escape;
 
+/// Names that users give to the config, and that are not read.
+const WRONG_NAMES: [&str; 3] = ["cupti-audit.yml", ".cupti-audit.yaml", ".cupti-audit.yml"];
+
 /// A config that was found automatically. Anyone who can change the repository may have written it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FoundConfig {
@@ -31,9 +34,12 @@ pub fn find_config(start: &Path) -> Option<FoundConfig> {
         .ancestors()
         // Outside a repository a config in a parent folder probably belongs to somebody else, as in /tmp.
         .take(above + 1);
-    let folder = folders.find(|folder| there(folder, FILE_NAME))?;
+    let has_config = |folder: &&Path| [FILE_NAME].iter().chain(&WRONG_NAMES).any(|name| there(folder, name));
+    let folder = folders.find(has_config)?;
+    let mut names = [FILE_NAME].into_iter().chain(WRONG_NAMES);
     Some(FoundConfig {
-        file: folder.join(FILE_NAME),
+        // A file with a wrong name is read as an error, because ignoring it would drop its settings silently.
+        file: folder.join(names.find(|name| there(folder, name))?),
         within: start.ancestors().nth(above)?.to_owned(),
     })
 }
@@ -43,12 +49,16 @@ pub fn find_config(start: &Path) -> Option<FoundConfig> {
 /// Errors: The first mistake in it, or why it cannot be read.
 pub fn read_config(path: &Path, within: Option<&Path>) -> Result<ConfigFile, FileMistake> {
     let shown = escape::escape_path(path);
+    if within.is_some() && path.file_name().is_some_and(|name| name != FILE_NAME) {
+        let what = format!("it has to be called {FILE_NAME}, or --config names it");
+        return Err(TextMistake::of_whole(what).in_file(&shown));
+    }
     // A parse error would quote the link's target in the log of a pull request's audit.
     if let Some(within) = within
         && !is_within(path, within)
     {
         let what = "it is a link that leads out of its repository; --config names one that lies elsewhere";
-        return Err(TextMistake::at_start(what).in_file(&shown));
+        return Err(TextMistake::of_whole(what).in_file(&shown));
     }
     let text = user_folders::read_text_file(path).map_err(|mistake| mistake.in_file(&shown))?;
     let folder = path.parent().unwrap_or(Path::new(""));

@@ -188,6 +188,11 @@ fn the_nearest_config_of_the_repository_counts_and_none_above_it() {
     };
     assert_eq!(found(), None, "outside of a repository only this folder is looked at");
     fs::create_dir(at("repository/.git")).unwrap();
+    fs::write(at("repository/a/cupti-audit.yml"), "").unwrap();
+    let misnamed = found().map(|found| said(locate::read_config(&found.file, Some(&found.within)).err()));
+    let expected = "cupti-audit.yml: it has to be called cupti-audit.yaml, or --config names it";
+    assert!(misnamed.is_some_and(|said| said.ends_with(expected)));
+    fs::remove_file(at("repository/a/cupti-audit.yml")).unwrap();
     assert_eq!(found(), None, "what lies above the repository is somebody else's");
     fs::write(at("repository").join(FILE_NAME), "").unwrap();
     assert_eq!(found(), in_repository("repository"));
@@ -216,7 +221,7 @@ fn a_config_that_was_found_is_no_link_out_of_its_repository() {
     let read = |within| said(locate::read_config(&config, within).err());
     let (refused, named) = (read(Some(&*repository)), read(None));
     assert!(
-        refused.ends_with("1:1: it is a link that leads out of its repository; --config names one that lies elsewhere")
+        refused.ends_with(": it is a link that leads out of its repository; --config names one that lies elsewhere")
     );
     // A config named by the user may be outside.
     assert!(named.ends_with("1:1: expected a map of keys, found TOKEN"), "{named}");
