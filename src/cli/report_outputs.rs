@@ -57,9 +57,10 @@ impl ReportOutputs {
     /// Starts the requested reports. A file that cannot be written is reported before images are read, and the other
     /// reports are still made.
     ///
-    /// Errors: Two reports for the same destination, in words.
+    /// Errors: Two reports for the same destination, or one that would replace one of the `inputs`, in words.
     pub fn open(
         args: &ReportArgs,
+        inputs: &[PathBuf],
         make: impl Fn(ReportFormat, ReportPlace) -> Box<dyn ReportWriter>,
     ) -> Result<Self, String> {
         let mut outputs = Self {
@@ -83,6 +84,12 @@ impl ReportOutputs {
         for output in files {
             // Two spellings of the same file would overwrite each other.
             let file = settle(&output.file);
+            if inputs.iter().any(|input| settle(input) == file) {
+                let file = output.file.display();
+                return Err(format!(
+                    "{file} is read by this run, and the report would replace it; name another file"
+                ));
+            }
             if !taken.insert(file.clone()) {
                 return Err(format!("two reports are to go to {}", output.file.display()));
             }

@@ -28,6 +28,34 @@ pub struct ReadArgs {
     pub output: DisplayArgs,
 }
 
+impl ReadArgs {
+    /// The options that another command needs to see the same image and the same start, except the platform.
+    pub(super) fn repeated_options(&self) -> Vec<(&'static str, String)> {
+        let (image, own, start) = (&self.image, &self.own, &self.image.start);
+        let of_path = |path: &PathBuf| path.display().to_string();
+        let of_words = |words: &StartWords| shlex::try_join(words.0.iter().map(String::as_str)).unwrap_or_default();
+        let options: [(&str, Vec<String>); 10] = [
+            ("--config", own.config.iter().map(of_path).collect()),
+            ("--profiles", own.profiles.iter().map(of_path).collect()),
+            ("--insecure-registry", image.insecure_registries.clone()),
+            ("--ca-cert", image.ca_cert.iter().map(of_path).collect()),
+            (
+                "--env-file",
+                start.env_file.iter().map(|file| file.path.clone()).collect(),
+            ),
+            ("--env", image.own_environment.clone()),
+            ("--command", start.command_words.iter().map(of_words).collect()),
+            ("--args", start.cmd_words.iter().map(of_words).collect()),
+            ("--user", start.user.iter().cloned().collect()),
+            ("--workdir", start.workdir.iter().cloned().collect()),
+        ];
+        let pairs = options
+            .into_iter()
+            .flat_map(|(option, values)| values.into_iter().map(move |value| (option, value)));
+        pairs.collect()
+    }
+}
+
 /// The purpose of an image.
 #[derive(Debug, Default, Args)]
 pub struct PurposeArgs {
@@ -198,6 +226,9 @@ pub struct ImageArgs {
         help_heading = START
     )]
     pub environment: Vec<(String, String)>,
+    /// The variables of the command line alone, as `KEY=VALUE`.
+    #[arg(skip)]
+    own_environment: Vec<String>,
     #[command(flatten)]
     pub start: StartArgs,
     /// CPU level of the machine that runs the container [default: x86-64-v3]
@@ -212,8 +243,14 @@ impl ImageArgs {
         self.cpu = self.cpu.or(config.cpu);
         self.ca_cert = self.ca_cert.take().or_else(|| config.ca_cert.clone());
         fill_list(&mut self.insecure_registries, &config.insecure_registries);
+        let given = self.environment.iter();
+        self.own_environment = given.map(|(name, value)| format!("{name}={value}")).collect();
         let own = config.env.iter().map(|(name, value)| (name.clone(), value.clone()));
-        let files = self.start.env_file.iter().flat_map(|file| file.0.iter().cloned());
+        let files = self
+            .start
+            .env_file
+            .iter()
+            .flat_map(|file| file.variables.iter().cloned());
         // After the config's, because the last value of a name counts.
         self.environment = own.chain(files).chain(self.environment.drain(..)).collect();
     }
@@ -270,7 +307,10 @@ pub struct StartArgs {
 
 /// The variables in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EnvFile(pub Vec<(String, String)>);
+pub struct EnvFile {
+    path: String,
+    variables: Vec<(String, String)>,
+}
 
 /// Reads a file like `docker run --env-file`: lines that begin with `#` are comments, and a bare name takes its value
 /// from this process.
@@ -279,20 +319,20 @@ fn read_env_file(path: &str) -> Result<EnvFile, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let mut variables = Vec::new();
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(&text);
-    for line in text
-        .lines()
-        .map(str::trim_start)
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-    {
+    for (number, line) in text.lines().map(str::trim_start).enumerate() {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let in_line = |why: String| format!("line {}: {why}", number + 1);
         match line.split_once('=') {
-            Some((name, _)) if name.is_empty() || name.contains(char::is_whitespace) => {
-                return Err(format!("expected KEY=VALUE: {line}"));
-            }
-            Some((name, value)) => variables.push((name.to_owned(), value.to_owned())),
+            Some(_) => variables.push(key_value(line).map_err(in_line)?),
+            // `KEY: VALUE` of YAML would be a variable that this process does not have.
+            None if line.contains([' ', '\t', ':']) => return Err(in_line(EXPECTED_PAIR.to_owned())),
             None => variables.extend(std::env::var(line).ok().map(|value| (line.to_owned(), value))),
         }
     }
-    Ok(EnvFile(variables))
+    let path = path.to_owned();
+    Ok(EnvFile { path, variables })
 }
 
 /// The words of a command, split as a shell does.
@@ -320,6 +360,10 @@ fn absolute_directory(path: &str) -> Result<String, String> {
 }
 
 fn shell_words(text: &str) -> Result<StartWords, String> {
+    if let Ok(words) = serde_json::from_str::<Vec<String>>(text) {
+        let words = shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default();
+        return Err(format!("it is JSON; the same words as a shell has them: {words}"));
+    }
     match shlex::split(text).ok_or("a quote is not closed, or the text ends in a backslash")? {
         words if words.is_empty() => Err("expected at least one word".to_owned()),
         words => Ok(StartWords(words)),
@@ -370,10 +414,55 @@ fn only_cupti(name: &str) -> Result<String, String> {
     only.ok_or_else(|| "this command is for CUPTI alone; only an audit can be asked about another library".to_owned())
 }
 
+/// The form of a variable with its value.
+const EXPECTED_PAIR: &str = "expected KEY=VALUE, such as LD_LIBRARY_PATH=/opt/lib";
+
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
+        // An engine takes it with the blank, so no program would find it.
+        Some((key, _)) if key.contains(char::is_whitespace) => Err(format!(
+            "the name {key:?} has a blank, as no variable has; {EXPECTED_PAIR}"
+        )),
         // An empty value counts: `LD_LIBRARY_PATH=` shows the image without its own.
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("expected KEY=VALUE, such as LD_LIBRARY_PATH=/opt/lib".to_owned()),
+        _ => Err(EXPECTED_PAIR.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{key_value, read_env_file, shell_words};
+
+    #[test]
+    fn which_names_can_a_variable_have() {
+        let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
+        assert_eq!(key_value("A.b-c=x y"), pair("A.b-c", "x y"));
+        assert_eq!(key_value("A="), pair("A", ""));
+        for text in ["A = x", "A", "=x"] {
+            assert!(key_value(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test writes the file")]
+    fn which_lines_can_a_file_of_variables_have() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let read = |text: &str| {
+            std::fs::write(file.path(), text).unwrap();
+            read_env_file(file.path().to_str().unwrap()).map(|file| file.variables)
+        };
+        let pair = ("A".to_owned(), "b".to_owned());
+        assert_eq!(read("# x\n\nA=b\nNO_SUCH_VARIABLE_HERE\n"), Ok(vec![pair]));
+        for text in ["A=b\nLD_LIBRARY_PATH: /opt/lib", "A=b\nexport C=d"] {
+            assert!(read(text).is_err_and(|error| error.starts_with("line 2: ")), "{text}");
+        }
+    }
+
+    #[test]
+    fn are_words_in_the_form_of_json_refused() {
+        let said = shell_words(r#"["python3", "my train.py"]"#).map(|words| words.0);
+        let expected = "it is JSON; the same words as a shell has them: python3 'my train.py'";
+        assert_eq!(said, Err(expected.to_owned()));
+        assert_eq!(shell_words("[ -f x ]").map(|words| words.0.len()), Ok(4));
     }
 }

@@ -22,18 +22,42 @@ use image_linkage::path::RootPath;
 
 /// Attaches the fix to the findings. The fix is for the first phase that fails and can be fixed, or else the first
 /// uncertain one. One finding is the cause and gets the fix; the others refer to it.
-pub(crate) fn tell_cure(audit: &mut AuditedImage, knowledge: &Knowledge, conditions: &GatherOptions) {
-    if let Some(cure) = find_cure(audit, knowledge, conditions) {
+///
+/// The printed commands repeat `options`, which describe the image and its start.
+pub(crate) fn tell_cure(
+    audit: &mut AuditedImage,
+    knowledge: &Knowledge,
+    conditions: &GatherOptions,
+    options: &[(&str, String)],
+) {
+    let image = quote_shell(&audit.facts.image.reference);
+    let image = options.iter().fold(image, |words, (option, value)| {
+        format!("{words} {option} {}", quote_shell(value))
+    });
+    let fixing = CureRequest {
+        knowledge,
+        conditions,
+        image: &image,
+    };
+    if let Some(cure) = find_cure(audit, &fixing) {
         cure.mark_findings(&mut audit.findings, &audit.facts, knowledge);
         audit.mended_by = cure.dockerfile;
         sort_findings(&mut audit.findings);
     }
 }
 
-fn find_cure(audit: &AuditedImage, knowledge: &Knowledge, conditions: &GatherOptions) -> Option<Cure> {
+/// What a cure needs besides the audit.
+struct CureRequest<'a> {
+    knowledge: &'a Knowledge,
+    conditions: &'a GatherOptions,
+    /// The image and its options, as words of a shell.
+    image: &'a str,
+}
+
+fn find_cure(audit: &AuditedImage, fixing: &CureRequest<'_>) -> Option<Cure> {
     let in_doubt = |plan: &&Plan| plan.verdict == Verdict::Warn && plan.lacks_cupti(&audit.facts);
     let mut plans = audit.failed_plans().chain(audit.asked_plans().filter(in_doubt));
-    plans.find_map(|plan| Cure::for_phase(audit, plan, knowledge, conditions))
+    plans.find_map(|plan| Cure::for_phase(audit, plan, fixing))
 }
 
 /// The effect of a recipe on the findings, and its commands.
@@ -51,7 +75,12 @@ struct Cure {
 
 impl Cure {
     /// The cure for a failing phase; `None` if there is none.
-    fn for_phase(audit: &AuditedImage, plan: &Plan, knowledge: &Knowledge, conditions: &GatherOptions) -> Option<Self> {
+    fn for_phase(audit: &AuditedImage, plan: &Plan, fixing: &CureRequest<'_>) -> Option<Self> {
+        let CureRequest {
+            knowledge,
+            conditions,
+            image,
+        } = *fixing;
         let request = RecipeRequest {
             target: &audit.facts,
             phase: knowledge.phase(&plan.phase).ok()?,
@@ -64,13 +93,13 @@ impl Cure {
             drops: false,
         };
         match make_recipe(&request) {
-            Ok(recipe) => Self::by_build(audit, plan, recipe),
-            Err(_) => Self::from_outside(audit, plan, &make_outside_recipe(&request).ok()?),
+            Ok(recipe) => Self::by_build(audit, plan, recipe, image),
+            Err(_) => Self::from_outside(audit, plan, &make_outside_recipe(&request).ok()?, image),
         }
     }
 
     /// The cure by a build; `None` if it would fix nothing.
-    fn by_build(audit: &AuditedImage, plan: &Plan, recipe: PhaseRecipe) -> Option<Self> {
+    fn by_build(audit: &AuditedImage, plan: &Plan, recipe: PhaseRecipe, image: &str) -> Option<Self> {
         let cured = CuredFindings::of_recipe(audit, plan, &recipe);
         let passes = recipe.foretold.verdict != Verdict::Fail;
         if cured.gone.is_empty() && !passes {
@@ -94,18 +123,18 @@ impl Cure {
             commands,
             instructions,
             makes_links,
-            dockerfile: (passes && plan.verdict == Verdict::Fail).then(|| dockerfile_command(audit, plan)),
+            dockerfile: (passes && plan.verdict == Verdict::Fail).then(|| dockerfile_command(audit, plan, image)),
         })
     }
 
     /// The cure by `slim`, if no build makes the image pass.
-    fn from_outside(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe) -> Option<Self> {
+    fn from_outside(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe, image: &str) -> Option<Self> {
         let (release, wheel) = release_words(&audit.facts)?;
         let (from, get) = match wheel {
             Some(wheel) => ("WHEEL", format!("pip download --no-deps {wheel} gets it, and ")),
             None => ("OTHER", String::new()),
         };
-        let (image, phase) = (quote_shell(&audit.facts.image.reference), &plan.phase);
+        let phase = &plan.phase;
         let slim = format!("cupti-audit slim {image} --phase {phase} --cupti-from {from} -o oci:OUT writes the image");
         Some(Self {
             cured: CuredFindings::of_recipe(audit, plan, recipe),
@@ -266,13 +295,12 @@ fn asks_for_unknown_name(finding: &Finding, facts: &ImageFacts) -> bool {
 }
 
 /// The command that writes the recipe as a Dockerfile.
-fn dockerfile_command(audit: &AuditedImage, plan: &Plan) -> String {
-    let image = &audit.facts.image;
+fn dockerfile_command(audit: &AuditedImage, plan: &Plan, image: &str) -> String {
     // FROM needs an image name, which a file or folder does not have.
-    let base = match image_name_for_from(image) {
+    let base = match image_name_for_from(&audit.facts.image) {
         Ok(Some(_)) => "",
         _ => " --base NAME",
     };
-    let (name, phase) = (quote_shell(&image.reference), &plan.phase);
-    format!("cupti-audit dockerfile {name} --phase {phase}{base} -o Dockerfile")
+    let phase = &plan.phase;
+    format!("cupti-audit dockerfile {image} --phase {phase}{base} -o Dockerfile")
 }

@@ -4,7 +4,7 @@ use crate::cli::config::load::{current_date, fill_phases, load_for_images};
 use crate::cli::image_reader::ImageReader;
 use crate::cli::report_outputs::ReportOutputs;
 use crate::cli::shared_args::{AssumptionArgs, GpuArgs, PurposeArgs, ReadArgs, ReportArgs, fill_list};
-use crate::cli::terminal::{CommandError, report_error};
+use crate::cli::terminal::{CommandError, report_error, report_warning};
 use crate::judge::audit::{ask_gpus, ask_tools, judge_image as judged, judge_links};
 use crate::judge::image_reading::RunningContainer;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
@@ -19,7 +19,7 @@ use crate::make::cure::tell_cure;
 use crate::make::repair::tell_repairs;
 use crate::report::report_writer;
 use clap::Args;
-use image_source::{Platform, REFERENCE_HELP};
+use image_source::{Platform, REFERENCE_HELP, check_image_name, host_file};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -164,7 +164,10 @@ pub(super) fn judge(
 ) -> Result<RunExit, CommandError> {
     let today = current_date()?;
     let fail_on = args.report.fail_on.unwrap_or_default();
-    let outputs = ReportOutputs::open(&args.report, |format, place| {
+    // Not without a report in a file, because it looks into archives.
+    let images = args.images.iter().filter(|_| !args.report.outputs.is_empty());
+    let files: Vec<_> = images.filter_map(|image| host_file(image)).collect();
+    let outputs = ReportOutputs::open(&args.report, &files, |format, place| {
         report_writer(format, place.layout(&args.read.output), fail_on, knowledge)
     })?;
     let mut run = AuditRun {
@@ -182,10 +185,24 @@ pub(super) fn judge(
     };
     // Unused suppressions are only known after the last image.
     let (last, others) = args.images.split_last().ok_or("name an image")?;
-    for image in others {
-        run.image(image, RunPosition::Before);
+    // A word that was meant as something else, before minutes are spent on the images.
+    let wrong = args
+        .images
+        .iter()
+        .filter_map(|image| Some((image, check_image_name(image).err()?)));
+    let wrong: Vec<_> = wrong.collect();
+    for (image, error) in &wrong {
+        run.unread(image, error.to_string());
     }
-    run.image(last, RunPosition::Last);
+    if wrong.is_empty() {
+        for image in others {
+            run.image(image, RunPosition::Before);
+        }
+        run.image(last, RunPosition::Last);
+    }
+    for near_miss in run.auditor.gate.near_misses() {
+        report_warning(&near_miss);
+    }
     let AuditRun { mut outputs, exit, .. } = run;
     outputs.write(|report| report.end(exit));
     // A report that cannot be written is exit code 2, whatever the findings.
@@ -298,7 +315,12 @@ impl ImageAuditor<'_> {
         let is_image = !matches!(self.question, AuditQuestion::Running(_));
         let changes_loader = environment.iter().any(|(name, _)| name.starts_with("LD_"));
         if is_image && !changes_loader && audit.counting().any(|it| it.severity >= Severity::Warning) {
-            tell_cure(&mut audit, self.knowledge, &self.reader.conditions());
+            let of_platform = platform.map(|platform| ("--platform", platform.to_string()));
+            let options: Vec<_> = of_platform
+                .into_iter()
+                .chain(self.args.read.repeated_options())
+                .collect();
+            tell_cure(&mut audit, self.knowledge, &self.reader.conditions(), &options);
         }
         Ok(audit)
     }

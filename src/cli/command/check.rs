@@ -1,7 +1,7 @@
 //! `check`: finds known problems in a Dockerfile.
 
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cli::config::load::{current_date, fill_phases, load_project};
 use crate::cli::report_outputs::ReportOutputs;
@@ -88,7 +88,7 @@ impl CheckArgs {
                 () => RunExit::Clean,
             },
         };
-        let mut outputs = ReportOutputs::open(&self.report, |format, place| {
+        let mut outputs = ReportOutputs::open(&self.report, &[PathBuf::from(&self.file)], |format, place| {
             let layout = place.layout(&self.output);
             // -qq silences every format.
             let is_silent = layout.detail == TextDetail::Nothing;

@@ -18,6 +18,8 @@ struct SuppressionState<'a> {
     asked: bool,
     /// Whether it matched a finding.
     used: bool,
+    /// An image that it would cover, were its pattern not for the end of the name only.
+    meant: Option<String>,
 }
 
 impl<'a> SuppressionGate<'a> {
@@ -27,6 +29,7 @@ impl<'a> SuppressionGate<'a> {
             suppression,
             asked: false,
             used: false,
+            meant: None,
         };
         Self {
             suppressions: suppressions.iter().map(state).collect(),
@@ -37,6 +40,11 @@ impl<'a> SuppressionGate<'a> {
     /// Marks the findings of an image that an unexpired suppression matches.
     pub fn mark_findings(&mut self, image: &str, findings: &mut [Finding]) {
         let today = self.today;
+        for state in &mut self.suppressions {
+            if state.suppression.is_for_end_of(image) {
+                state.meant.get_or_insert_with(|| image.to_owned());
+            }
+        }
         let states = self.suppressions.iter_mut();
         for state in states.filter(|state| state.suppression.is_for(image)) {
             // An image that it covers was audited, so it can now count as unused.
@@ -65,6 +73,19 @@ impl<'a> SuppressionGate<'a> {
                 assumptions.retain(|assumption| !accepted(assumption));
             }
         }
+    }
+
+    /// The suppressions that cover no image of the run, but would with the scheme or folders of an image's name.
+    pub fn near_misses(&self) -> Vec<String> {
+        let missed = self.suppressions.iter().filter(|state| !state.asked);
+        let words = |state: &SuppressionState<'_>| {
+            let (pattern, image) = (state.suppression.image.as_ref()?.to_string(), state.meant.as_ref()?);
+            let line = state.suppression.line;
+            Some(format!(
+                "the entry on line {line} of the config is not for {image}: its image {pattern:?} has to match the whole name"
+            ))
+        };
+        missed.filter_map(words).collect()
     }
 
     /// The expired or unused suppressions as subjects of rules. One that covers no image of the run is not reported,

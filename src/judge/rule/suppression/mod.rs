@@ -118,6 +118,16 @@ impl Suppression {
         self.image.as_ref().is_none_or(|pattern| pattern.fits(image))
     }
 
+    /// Whether it covers only what follows the scheme or the last folder of this name.
+    fn is_for_end_of(&self, image: &str) -> bool {
+        let ends = image
+            .match_indices([':', '/'])
+            .filter_map(|(at, _)| image.get(at + 1..));
+        let mut ends = ends.filter(|end| !end.is_empty());
+        let is_named = |pattern: &GlobPattern| !pattern.fits(image) && ends.any(|end| pattern.fits(end));
+        self.image.as_ref().is_some_and(is_named)
+    }
+
     /// Whether it has expired on the day `today`.
     pub fn is_over(&self, today: NaiveDate) -> bool {
         // It still applies on the last day.
