@@ -108,10 +108,29 @@ fn mistyped_variable(command: &Command, mut given: impl Iterator<Item = OsString
         // Kubernetes sets it for a Service named cupti-audit.
         let is_free = known.contains(name) || name == "CUPTI_AUDIT_PORT";
         let is_near = |known: &&String| strsim::damerau_levenshtein(known, name) <= 2;
-        let meant = known.iter().find(is_near).filter(|_| !is_free)?;
-        let name = escape::escape_bytes(name.as_bytes());
-        Some(format!("there is no variable {name}; did you mean {meant}?"))
+        let meant = known.iter().find(is_near).filter(|_| !is_free);
+        let shown = escape::escape_bytes(name.as_bytes());
+        match (meant, setting_without_variable(command, name)) {
+            _ if is_free => None,
+            (Some(meant), _) => Some(format!("there is no variable {shown}; did you mean {meant}?")),
+            (None, setting) => Some(format!("there is no variable {shown}; {}", setting?)),
+        }
     })
+}
+
+/// Where to set what the name of a variable promises: an option, or a key of the config.
+fn setting_without_variable(command: &Command, variable: &str) -> Option<String> {
+    let name = variable
+        .strip_prefix("CUPTI_AUDIT_")?
+        .to_ascii_lowercase()
+        .replace('_', "-");
+    let mut options = command.get_arguments().filter_map(Arg::get_long);
+    match name.as_str() {
+        "suppress" => Some("suppress is a key of cupti-audit.yaml".to_owned()),
+        name => options
+            .find(|long| *long == name)
+            .map(|long| format!("--{long} is an option")),
+    }
 }
 
 fn collect_variables(command: &Command, known: &mut BTreeSet<String>) {
@@ -163,6 +182,13 @@ mod tests {
             ("OUTPUTS", "OUTPUT"),
         ] {
             let expected = format!("there is no variable CUPTI_AUDIT_{name}; did you mean CUPTI_AUDIT_{meant}?");
+            assert_eq!(said(&format!("CUPTI_AUDIT_{name}")), Some(expected));
+        }
+        for (name, setting) in [
+            ("SUPPRESS", "suppress is a key of cupti-audit.yaml"),
+            ("USER", "--user is an option"),
+        ] {
+            let expected = format!("there is no variable CUPTI_AUDIT_{name}; {setting}");
             assert_eq!(said(&format!("CUPTI_AUDIT_{name}")), Some(expected));
         }
         for name in [

@@ -108,6 +108,7 @@ impl FromStr for PlatformArg {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "all" => Ok(Self::All),
+            _ if text.contains(',') => Err("expected one platform, or all for each of the image".to_owned()),
             // File and artifact names often contain Docker's platforms with a dash.
             _ if !text.contains('/') => Platform::parse(&text.replacen('-', "/", 2)).map(Self::One),
             _ => Platform::parse(text).map(Self::One),

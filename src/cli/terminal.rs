@@ -59,7 +59,10 @@ pub(super) fn report_warning(warning: &str) {
 
 /// Exits with the argument error, or with the requested help.
 pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
-    hint_at_own_option(&mut error);
+    if error.kind() == ErrorKind::UnknownArgument {
+        drop_weak_tips(&mut error);
+        hint_at_own_option(&mut error);
+    }
     let text = error.render().to_string();
     // An argument may come from a pull request.
     let is_odd = text.chars().any(|c| c.is_control() && c != '\n') || matches!(make_harmless(&text), Cow::Owned(_));
@@ -76,38 +79,74 @@ pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
     std::process::exit(code)
 }
 
-/// Options of other scanners (trivy, grype, syft, dive, docker scout), with the equivalent here.
-const FOREIGN_OPTIONS: [(&str, &str); 9] = [
-    ("--json", "--format json"),
-    ("--sarif", "--format sarif"),
-    ("--severity", "--fail-on SEVERITY"),
+/// The tip for options of `docker run`.
+const NOT_RUN: &str = "no container is started; leave out the options of docker run";
+
+/// Options of other scanners (trivy, grype, syft, dive, docker scout), with a tip.
+const FOREIGN_OPTIONS: [(&str, &str); 13] = [
+    ("--json", "here this is --format json"),
+    ("--sarif", "here this is --format sarif"),
+    ("--severity", "here this is --fail-on SEVERITY"),
+    ("--gpus", "here this is --gpu NAME, such as --gpu h100"),
+    ("-i", NOT_RUN),
+    (
+        "-m",
+        "--args and --command take a whole command as one word: --args 'python3 -m train'",
+    ),
+    ("--rm", NOT_RUN),
     (
         "--exit-code",
-        "--fail-on SEVERITY: the exit code is 1 where a finding is that severe",
+        "here this is --fail-on SEVERITY: the exit code is 1 where a finding is that severe",
     ),
     (
         "--ignorefile",
-        "`suppress` in cupti-audit.yaml, which cupti-audit config init writes",
+        "here this is `suppress` in cupti-audit.yaml, which cupti-audit config init writes",
     ),
     (
         "--ignore",
-        "`suppress` in cupti-audit.yaml, which cupti-audit config init writes",
+        "here this is `suppress` in cupti-audit.yaml, which cupti-audit config init writes",
     ),
-    ("-f", "--format FORMAT, or -o FORMAT=FILE"),
-    ("--image", "the image alone, without an option"),
-    ("--input", "docker-archive:FILE, or the path of the archive alone"),
+    (
+        "-f",
+        "here this is --format FORMAT, or -o FORMAT=FILE; a Dockerfile is read by cupti-audit check FILE",
+    ),
+    ("--image", "here this is the image alone, without an option"),
+    (
+        "--input",
+        "here this is docker-archive:FILE, or the path of the archive alone",
+    ),
 ];
+
+/// Removes the tip to write `-- -x`, because no image begins with a dash, and that of an option with another meaning.
+fn drop_weak_tips(error: &mut clap::Error) {
+    if let Some(ContextValue::StyledStrs(tips)) = error.remove(ContextKind::Suggested) {
+        let tips: Vec<_> = tips
+            .into_iter()
+            .filter(|tip| !tip.to_string().contains("as a value"))
+            .collect();
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.trim_start_matches('-').to_owned()),
+        _ => None,
+    };
+    if let (Some(given), Some(meant)) = (text(ContextKind::InvalidArg), text(ContextKind::SuggestedArg))
+        && strsim::damerau_levenshtein(&given, &meant) > meant.len() / 3
+    {
+        error.remove(ContextKind::SuggestedArg);
+        // It shows the option, too.
+        error.remove(ContextKind::Usage);
+    }
+}
 
 fn hint_at_own_option(error: &mut clap::Error) {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
         return;
     };
-    let own = FOREIGN_OPTIONS.iter().find(|(foreign, _)| foreign == given);
-    if error.kind() == ErrorKind::UnknownArgument
-        && let Some((_, own)) = own
-    {
-        let tip = format!("here this is {own}");
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    if let Some((_, tip)) = FOREIGN_OPTIONS.iter().find(|(foreign, _)| foreign == given) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
         error.remove(ContextKind::SuggestedArg);
     }
 }

@@ -23,11 +23,31 @@ const FOREIGN_COMMANDS: [(&str, &str); 9] = [
 /// Moves the command to the front, so that `-q slim IMAGE` works like `slim -q IMAGE`. Without a command the arguments
 /// are for `audit`.
 ///
-/// Errors: The first word is similar to a command; the message suggests a correction.
+/// Errors: The first word is similar to a command, a later image is called like one, or an option lacks a dash; the
+/// message suggests a correction.
 pub fn command_first(command: &Command, mut arguments: Vec<OsString>) -> Result<Vec<OsString>, String> {
-    let Some(place) = first_word(command, &arguments) else {
+    if let Some(option) = arguments
+        .iter()
+        .find_map(|argument| one_dash(command, argument.to_str()?))
+    {
+        return Err(option);
+    }
+    let words = words(command, &arguments);
+    let Some(place) = words.first().copied() else {
         return Ok(arguments);
     };
+    let is_named = |place: &&usize| {
+        let word = arguments.get(**place).and_then(|word| word.to_str());
+        word.is_some_and(|word| is_command(command, word) && !Path::new(word).exists())
+    };
+    if let Some(late) = words.iter().find(is_named).filter(|late| **late != place)
+        && !words.first().iter().any(is_named)
+        && let Some(name) = arguments.get(*late).and_then(|word| word.to_str())
+    {
+        return Err(format!(
+            "{name} is a command and comes before the image: cupti-audit {name} IMAGE (for an image of that name: docker://{name})"
+        ));
+    }
     let word = arguments.remove(place);
     if let Some(text) = word.to_str()
         && !is_command(command, text)
@@ -51,21 +71,28 @@ fn is_command(command: &Command, word: &str) -> bool {
     word == HELP || command.find_subcommand(word).is_some()
 }
 
-/// The position of the first argument that is neither an option nor the value of one.
-fn first_word(command: &Command, arguments: &[OsString]) -> Option<usize> {
-    let mut is_value = false;
+/// The positions of the arguments that are neither options nor values of one.
+fn words(command: &Command, arguments: &[OsString]) -> Vec<usize> {
+    let (mut words, mut is_value) = (Vec::new(), false);
     for (place, argument) in arguments.iter().enumerate().skip(1) {
         if std::mem::take(&mut is_value) {
             continue;
         }
         match argument.to_str() {
             // After `--`, every argument is an image.
-            Some("--") => return None,
+            Some("--") => break,
             Some(option) if option.len() > 1 && option.starts_with('-') => is_value = waits_for_value(command, option),
-            _ => return Some(place),
+            _ => words.push(place),
         }
     }
-    None
+    words
+}
+
+/// The error for a long option with one dash, such as `-phase`, which would be read as `-p hase`.
+fn one_dash(command: &Command, argument: &str) -> Option<String> {
+    let name = argument.strip_prefix('-')?.split('=').next()?;
+    let is_option = command.get_arguments().any(|arg| arg.get_long() == Some(name));
+    (is_option && name.len() > 1).then(|| format!("a long option has two dashes; is --{name} meant?"))
 }
 
 /// Whether the next argument is the value of this option, which may belong to any command.
@@ -138,7 +165,7 @@ mod tests {
             "-",
             "tree app libcupti.so.12",
             "help slim",
-            "--phase=training app dockerfile",
+            "slim app tree",
         ];
         for line in same {
             assert_eq!(ordered(line), line);
@@ -174,6 +201,11 @@ mod tests {
                 "scan x",
                 "scan is no command; \"audit\" is one (for an image of that name: docker://scan)",
             ),
+            (
+                "-q app tree libcupti.so.12",
+                "tree is a command and comes before the image: cupti-audit tree IMAGE (for an image of that name: docker://tree)",
+            ),
+            ("-phase training x", "a long option has two dashes; is --phase meant?"),
             (
                 "-q prune x",
                 "prune is no command; \"cache prune\" is one (for an image of that name: docker://prune)",

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal as _, Read as _};
+use std::path::Path;
 
 use crate::cli::config::load::load_with_errors;
 use crate::cli::option_values::{COLOR, one_of};
@@ -138,6 +139,9 @@ fn unknown(question: &str, knowledge: &Knowledge, known: &KnownErrors) -> String
     let names: Vec<&str> = rules.chain(results.map(|error| error.error.as_str())).collect();
     let shown: String = question.chars().take(SHOWN).collect();
     let shown = escape_bytes(shown.as_bytes());
+    if Path::new(question).is_file() {
+        return format!("{shown} is a file; a log is read from standard input: cupti-audit explain < FILE");
+    }
     format!(
         "nothing is known of \"{shown}\"{}; {NEXT}",
         suggestion(question, &names)

@@ -100,6 +100,12 @@ fn audit_container(args: VerifyArgs) -> Result<RunExit, CommandError> {
     let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Image)?;
     // Use this machine's level, because its loader does.
     args.read.image.cpu = args.read.image.cpu.or(Some(processor_level()));
+    if is_host(&fs::read_to_string("/proc/1/comm").unwrap_or_default()) {
+        report_warning(
+            "this looks like a host and not like a container, and all of it is read; run it in the container: \
+            kubectl exec POD -- cupti-audit verify, or docker exec",
+        );
+    }
     let container = running_container(&command, &knowledge.tables.shared_folders)?;
     let named: Vec<String> = container
         .passed_over
@@ -114,6 +120,12 @@ fn audit_container(args: VerifyArgs) -> Result<RunExit, CommandError> {
     }
     let question = AuditQuestion::Running(Box::new(container));
     judge(&args, &knowledge, &suppressions, &question)
+}
+
+/// Whether the first process is that of a booted system, and no engine left its mark.
+fn is_host(first: &str) -> bool {
+    let marks = ["/.dockerenv", "/run/.containerenv"];
+    matches!(first.trim_end(), "systemd" | "init") && !marks.iter().any(|mark| Path::new(mark).exists())
 }
 
 fn running_container(command: &[String], shared: &SharedFolders) -> Result<RunningContainer, String> {

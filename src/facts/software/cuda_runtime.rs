@@ -10,10 +10,14 @@ use python_path::PythonDistribution;
 /// The major and minor version of CUDA.
 pub type CudaVersion = (u32, u32);
 
-/// The first two numbers of a version, such as those of `12.4.127` or `12.4`.
+/// A larger first number is that of a driver, such as 550.54.
+const DRIVER: u32 = 100;
+
+/// The first two numbers of a version of CUDA, such as those of `12.4.127` or `12.4`.
 pub fn parse_cuda_version(text: &str) -> Option<CudaVersion> {
     let mut parts = text.split(|c: char| !c.is_ascii_digit());
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    let (major, minor) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    (major < DRIVER).then_some((major, minor))
 }
 
 /// A CUDA runtime library whose version is known.

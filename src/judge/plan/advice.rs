@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::facts::software::cuda_runtime::parse_cuda_version;
 use crate::knowledge::advice::InstallSource;
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::packages::DistroPackage;
@@ -157,7 +158,7 @@ fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, S
             .find_map(|version| of(version).filter(|(major, _)| *major == 12))
     };
     let wanted = match cuda {
-        Some(text) => of(text).ok_or_else(|| {
+        Some(text) => parse_cuda_version(text).ok_or_else(|| {
             format!(
                 "{:?} is no version of CUDA; expected one such as 12.4",
                 image_linkage::escape::escape_bytes(text.as_bytes())

@@ -3,7 +3,7 @@
 use crate::make::quote;
 use crate::make::remedy::RemedyError;
 use image_linkage::digest::Digest;
-use image_source::{Image, SourceKind};
+use image_source::{Image, RegistryReference, SourceKind};
 
 /// The name of an image for `FROM`; `None` for an image in a file or folder. A registry image is pinned by the digest
 /// that was read, and an engine image by its registry digest.
@@ -39,14 +39,24 @@ fn pushed_digest<'i>(name: &str, repo_digests: &'i [String]) -> Option<&'i str> 
 
 /// Checks a name given by the user.
 ///
-/// Errors: [`RemedyError::Name`] for a name with special characters.
-pub(crate) fn check_image_name(name: &str) -> Result<String, RemedyError> {
-    quote::require_plain("the name of an image", name.as_bytes())
+/// Errors: It has special characters, or no engine takes it as a name.
+pub(crate) fn check_image_name(name: &str) -> Result<String, String> {
+    let name = quote::require_plain("the name of an image", name.as_bytes()).map_err(|error| error.to_string())?;
+    let scheme = SourceKind::ALL.into_iter().map(SourceKind::scheme);
+    // `docker:24-dind` is an image with a tag.
+    let mut schemes = scheme.filter(|scheme| *scheme != SourceKind::Docker.scheme());
+    let has_scheme = schemes.any(|scheme| name.starts_with(scheme) && name[scheme.len()..].starts_with(':'));
+    if has_scheme || name.parse::<RegistryReference>().is_err() {
+        return Err(format!(
+            "{name} is no name that FROM could take; expected one such as trainer:1"
+        ));
+    }
+    Ok(name)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::image_name_for_from;
+    use super::{check_image_name, image_name_for_from};
     use image_source::{Image, ImageConfig, Platform, SourceKind};
 
     fn name(reference: &str, source: SourceKind) -> Result<Option<String>, String> {
@@ -62,6 +72,16 @@ mod tests {
         };
         let name = image_name_for_from(&image).map_err(|refusal| refusal.to_string())?;
         Ok(name.map(|name| name.replace(&digest, "DIGEST")))
+    }
+
+    #[test]
+    fn which_names_can_from_take() {
+        for name in ["trainer:1", "reg:5000/a/x:1", "docker:24-dind", "base-training"] {
+            assert_eq!(check_image_name(name).as_deref(), Ok(name));
+        }
+        for name in ["oci:x", "docker-daemon:x:1", "docker://x", "./x", "NAME", "x AS y"] {
+            assert!(check_image_name(name).is_err(), "{name}");
+        }
     }
 
     #[test]

@@ -65,6 +65,11 @@ impl ImageOutput {
             Some((path, _)) => (path, None),
             None => (rest, None),
         };
+        if path == "-" && scheme != "docker-daemon" {
+            return Err(format!(
+                "{scheme}:/dev/stdout writes into a pipe; a file called - is ./-"
+            ));
+        }
         match scheme {
             "oci" => Ok(Self::Layout {
                 dir: path.into(),
