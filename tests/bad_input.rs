@@ -25,7 +25,9 @@ mod plain_image;
 #[path = "support/work_bombs.rs"]
 mod work_bombs;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -198,6 +200,92 @@ fn what_is_said_of_each_mistake() {
     } else {
         assert_eq!(said, table);
     }
+}
+
+/// A folder that the user may not read hides files, so nothing in it counts as missing.
+#[test]
+fn is_what_a_closed_folder_hides_called_missing() {
+    let folder = TempDir::new().unwrap();
+    let root = folder.path().join("root");
+    fs::create_dir_all(root.join("usr")).unwrap();
+    fs::create_dir_all(root.join("etc")).unwrap();
+    let open_to_all = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    open_to_all(folder.path(), 0o755);
+    open_to_all(&root.join("usr"), 0);
+    let mut audit = Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
+    audit.arg("-q").arg(format!("rootfs:{}", root.display())).env_clear();
+    // Root reads every folder.
+    if fs::read_dir(root.join("usr")).is_ok() {
+        audit.uid(65534).gid(65534);
+    }
+    let output = audit.output().unwrap();
+    open_to_all(&root.join("usr"), 0o755);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.starts_with("? cannot tell whether CUPTI loads: /usr was not read\n"),
+        "{said}"
+    );
+    assert!(
+        said.contains("Permission denied (os error 13); run as root, or as"),
+        "{said}"
+    );
+    assert!(said.ends_with("no findings\n"), "{said}");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn does_the_printed_command_repeat_what_describes_the_image() {
+    let image = format!("oci:{}", fixture("multi-platform").display());
+    let options = [
+        "--platform=linux/arm64",
+        "--env=A=b c",
+        "--user=1000",
+        "--args=train 'x y'",
+    ];
+    let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        .args(["-q", "--no-cache", &image])
+        .args(options)
+        .env_clear()
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("to fix it: "))
+        .unwrap_or_default();
+    let words = r"--platform linux/arm64 --env 'A=b c' --args 'train '\''x y'\''' --user 1000";
+    let expected =
+        format!("to fix it: cupti-audit dockerfile {image} {words} --phase training --base NAME -o Dockerfile");
+    assert_eq!(line, expected, "{said}");
+}
+
+#[test]
+fn is_an_input_replaced_by_an_output() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("export.tar");
+    let tar = testkit::layer::Layer::new().file("etc/passwd", "root").tar();
+    fs::write(&file, &tar).unwrap();
+    let output = format!("json={}", file.display());
+    check(
+        &format!("rootfs-archive:{}", file.display()),
+        &["-o", &output],
+        "the report would replace it",
+    );
+    assert_eq!(fs::read(&file).unwrap(), tar);
+    let list = folder.path().join("names.txt");
+    fs::write(&list, "oci:x\n").unwrap();
+    let list = list.display().to_string();
+    check("fleet", &["list", &list, "-o", &list], "the worklist would replace it");
+    assert_eq!(fs::read(&list).unwrap(), b"oci:x\n");
+}
+
+#[test]
+fn does_an_empty_worklist_pass() {
+    let folder = TempDir::new().unwrap();
+    let (list, results) = (folder.path().join("work.jsonl"), folder.path().join("results"));
+    fs::write(&list, "").unwrap();
+    let (list, results) = (list.display().to_string(), results.display().to_string());
+    check("fleet", &["run", &list, "--out", &results], "it lists no image");
 }
 
 #[test]
