@@ -11,7 +11,7 @@ use super::links::asked_words;
 use super::markdown_text::{bullet_list, escape_markdown, fence, markdown_table};
 use super::text_layout::{count_words, joined};
 use super::words::{
-    ReportTone, consumer_outcome, image_name, layer_words, layers_words, request_words, suppression_words,
+    ReportTone, command_text, consumer_outcome, image_name, layer_words, layers_words, request_words, suppression_words,
 };
 use super::writer::ReportWriter;
 use crate::facts::{CuptiConsumer, ImageFacts};
@@ -70,7 +70,7 @@ fn head(out: &mut String, audit: &AuditedImage) {
         let _ = writeln!(out, "Assumed:\n\n{assumed}");
     }
     if let Some(command) = &audit.mended_by {
-        let command = escape::escape_bytes(command.as_bytes());
+        let command = command_text(command);
         let fence = fence(std::slice::from_ref(&command));
         let _ = writeln!(out, "To fix it:\n\n{fence}sh\n{command}\n{fence}\n");
     }

@@ -9,15 +9,14 @@ use super::links::asked_words;
 use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_line, wrap_paragraph};
 pub(crate) use super::text_layout::{TextDetail, TextLayout};
 use super::words::{
-    ReportTone, fix_lines, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence,
-    suppression_words,
+    ReportTone, command_text, fix_lines, gap_lines, image_name, layer_words, layers_words, platform_name,
+    split_evidence, suppression_words,
 };
 use super::writer::ReportWriter;
 use super::{command, inventory, phases};
 use crate::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::{Finding, Severity, SuppressionMark};
-use image_linkage::escape;
 
 /// The maximum number of a finding's locations without -v.
 const PLACES: usize = 8;
@@ -141,7 +140,7 @@ fn assumptions(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
 /// The command that writes the fix for the image, for pasting.
 fn fix_command(out: &mut String, audit: &AuditedImage) {
     if let Some(command) = &audit.mended_by {
-        let command = escape::escape_bytes(command.as_bytes());
+        let command = command_text(command);
         let _ = writeln!(out, "to fix it: {}", styled(BOLD, command));
     }
 }

@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use super::super::links::asked_words;
 use super::super::text_layout::count_words;
 use super::super::words::{
-    ReportTone, consumer_outcome, copy_reach, fix_lines, layer_words, layers_words, owner_words, request_verb,
-    split_evidence, suppression_words, version_words,
+    ReportTone, command_text, consumer_outcome, copy_reach, fix_lines, layer_words, layers_words, owner_words,
+    request_verb, split_evidence, suppression_words, version_words,
 };
 use super::{copy_picture, layer_picture};
 use crate::facts::{CuptiCopy, ImageFacts};
@@ -48,7 +48,7 @@ pub(super) fn image_section(
             (gaps(facts))
             (assumptions(audit))
             @if let Some(command) = &audit.mended_by {
-                p { b { "To fix it: " } code { (escape::escape_bytes(command.as_bytes())) } }
+                p { b { "To fix it: " } code { (command_text(command)) } }
             }
             // Phases exist for CUPTI only.
             @if !audit.plans.is_empty() {
