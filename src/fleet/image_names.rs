@@ -44,7 +44,7 @@ pub(crate) fn read_image_names(name: &str, text: &str) -> Result<(BTreeSet<Named
 
 /// What a text is, if it is a document that holds no list of names.
 fn other_document(text: &str, first: &str) -> Option<&'static str> {
-    let mut lines = text.lines().map(str::trim_start);
+    let mut lines = text.lines().map(|line| line.trim_start_matches([' ', '-']));
     match () {
         () if lines.any(|line| line.starts_with("apiVersion:")) => {
             Some("it is YAML of Kubernetes; kubectl get … -o json writes what is read here")
