@@ -258,6 +258,21 @@ fn conda_installs_into_the_environment_of_the_program_that_asks_and_the_release_
 }
 
 #[test]
+fn a_build_lists_no_program_that_links_the_driver_because_no_build_has_it() {
+    let linked = || Elf::executable().needed("libcupti.so.12");
+    let image = apt()
+        .executable("usr/bin/plain", linked().build())
+        .executable("usr/bin/driver", linked().needed("libcuda.so.1").build());
+    let text = written(&fixture("no-cupti", &image, &[]), &["--phase", "training"]);
+    let lists = |program: &str| text.contains(&format!("--list {program} 2>&1"));
+    assert_eq!(
+        (lists("/usr/bin/plain"), lists("/usr/bin/driver")),
+        (true, false),
+        "{text}"
+    );
+}
+
+#[test]
 fn files_are_copied_from_an_image_that_was_read_or_from_nvidias_devel_image() {
     let image = fixture("no-cupti", &system(), &[("User", "1000:1000")]);
     let copy = ["--phase", "profiling", "--from", DEVEL];
