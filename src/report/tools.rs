@@ -15,7 +15,7 @@ const HEAD: &str = "\
 by the names in their files.
 
 *Evidence* says how we know: *seen* in the package itself, *reported* by its public source or manual, or *inferred* from
-other facts. An empty cell means that we give no source.
+other facts. An empty cell means that we give no source. *as PyTorch* refers to PyTorch's row of the first table.
 
 ## Programs that use CUPTI
 
