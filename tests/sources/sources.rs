@@ -191,6 +191,18 @@ fn cosign_signs_the_predicate_of_an_image_and_verifies_it() {
         assert!(verified, "{form}: {said}");
         assert!(!verify(&other).0, "{form}");
     }
+    // Both forms are tags of their own in the same repository.
+    let all = format!("registry:{}/cuda/devel", registry.address);
+    let output = program().args(["fleet", "list", &all]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.starts_with("warning: 2 artifacts are no images and are left out, such as docker://"),
+        "{said}"
+    );
+    let listed = String::from_utf8(output.stdout).unwrap();
+    let names = |name: &str| listed.matches(&format!("cuda/devel:{name}\"")).count();
+    assert_eq!((listed.lines().count(), names("1"), names("2")), (2, 1, 1), "{listed}");
 }
 
 #[test]

@@ -38,6 +38,14 @@ pub enum ImageError {
         /// What it is instead, or what is wrong with it.
         reason: String,
     },
+    /// The media types are those of a chart, a signature, an attestation or another artifact.
+    #[error("{what} is not a container image: {reason}")]
+    Artifact {
+        /// The document.
+        what: String,
+        /// The media type that shows it.
+        reason: String,
+    },
     /// The index has no image for the platform.
     #[error("no image{}", platform_words(what, wanted, offered))]
     Platform {
@@ -118,6 +126,13 @@ impl ImageError {
 
     pub(crate) fn not_an_image(what: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::NotAnImage {
+            what: what.into(),
+            reason: reason.into(),
+        }
+    }
+
+    pub(crate) fn artifact(what: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Artifact {
             what: what.into(),
             reason: reason.into(),
         }

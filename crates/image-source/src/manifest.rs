@@ -63,7 +63,8 @@ pub(crate) enum ManifestDocument {
 
 /// Reads a manifest or an index, told apart by its fields; a server's media type may be wrong.
 ///
-/// Errors: [`ImageError::NotAnImage`] if a document is both (CVE-2021-41190), neither, or Docker's schema 1.
+/// Errors: [`ImageError::Artifact`], or [`ImageError::NotAnImage`] if a document is both (CVE-2021-41190), neither, or
+/// Docker's schema 1.
 pub(crate) fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument, ImageError> {
     let not_an_image = |reason: String| ImageError::not_an_image(what, reason);
     if bytes.starts_with(LFS_BEGIN) {
@@ -98,7 +99,7 @@ pub(crate) fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument
     }
     let manifest: ImageManifest =
         serde_json::from_value(value).map_err(|error| not_an_image(format!("its manifest cannot be read: {error}")))?;
-    is_image_config(&manifest).map_err(not_an_image)?;
+    is_image_config(&manifest).map_err(|reason| ImageError::artifact(what, reason))?;
     Ok(ManifestDocument::Manifest(manifest))
 }
 
@@ -148,7 +149,7 @@ pub(crate) fn choose_manifest(
     {
         return Ok(only.clone());
     }
-    read_unstated(&mut images, read)?;
+    read_unstated(what, &mut images, read)?;
     find_platform(&images, wish)
         .cloned()
         .ok_or_else(|| ImageError::Platform {
@@ -173,13 +174,23 @@ fn platform_words(image: &Descriptor) -> String {
 }
 
 /// Fills in the platforms that an index does not state. A document that is not an image's keeps none.
-fn read_unstated(images: &mut [Descriptor], read: ReadPlatform<'_>) -> Result<(), ImageError> {
+///
+/// Errors: [`ImageError::Artifact`] if all entries are artifacts, or an error of `read`.
+fn read_unstated(what: &str, images: &mut [Descriptor], read: ReadPlatform<'_>) -> Result<(), ImageError> {
+    let mut artifacts = 0;
     let unstated = images.iter_mut().filter(|image| image.platform.is_none());
     for image in unstated.take(UNSTATED) {
         image.platform = match read(image) {
+            Err(ImageError::Artifact { .. }) => {
+                artifacts += 1;
+                None
+            }
             Err(ImageError::NotAnImage { .. }) => None,
             read => read?,
         };
+    }
+    if artifacts > 0 && artifacts == images.len() {
+        return Err(ImageError::artifact(what, "its index lists other artifacts only"));
     }
     Ok(())
 }
@@ -197,6 +208,7 @@ fn images_of_index(index: &[Descriptor]) -> Vec<Descriptor> {
 ///
 /// Errors: An error of `read`.
 pub(crate) fn index_platforms(
+    what: &str,
     index: &[Descriptor],
     read: ReadPlatform<'_>,
 ) -> Result<ControlFlow<Vec<Platform>, Descriptor>, ImageError> {
@@ -206,7 +218,7 @@ pub(crate) fn index_platforms(
     {
         return Ok(ControlFlow::Continue(only.clone()));
     }
-    read_unstated(&mut images, read)?;
+    read_unstated(what, &mut images, read)?;
     let named = images.into_iter().filter_map(|image| image.platform);
     Ok(ControlFlow::Break(named.collect()))
 }
@@ -239,8 +251,8 @@ pub(crate) fn expect_platform(what: &str, found: &Platform, wanted: Option<&Plat
 
 /// Combines the manifest's layers with the config's diff ids and history.
 ///
-/// Errors: [`ImageError::NotAnImage`] if manifest and config differ in the number of layers, if there are too many
-/// layers, or if a layer's media type is not a file system's.
+/// Errors: [`ImageError::NotAnImage`] if manifest and config differ in the number of layers or if there are too many
+/// layers, [`ImageError::Artifact`] if a layer's media type is not a file system's.
 pub(crate) fn describe_layers(
     what: &str,
     manifest: &ImageManifest,
@@ -276,10 +288,8 @@ pub(crate) fn describe_layers(
                 )));
             }
             if !is_layer(&layer.media_type) {
-                return Err(not_an_image(format!(
-                    "its layer {index} is of media type {:?}",
-                    layer.media_type
-                )));
+                let reason = format!("its layer {index} is of media type {:?}", layer.media_type);
+                return Err(ImageError::artifact(what, reason));
             }
             Ok(LayerDescriptor {
                 digest: Some(layer.digest.clone()),

@@ -51,7 +51,7 @@ pub(super) fn list_indexed_platforms(
     request: &OpenRequest<'_>,
 ) -> Result<Vec<Platform>, ImageError> {
     let read = |descriptor: &Descriptor| read_platform(documents, descriptor, request);
-    let choose = |_: &str, index: &[Descriptor]| manifest::index_platforms(index, &read);
+    let choose = |what: &str, index: &[Descriptor]| manifest::index_platforms(what, index, &read);
     match find_manifest(documents, wanted, request, choose)? {
         ControlFlow::Break(platforms) => Ok(platforms),
         ControlFlow::Continue(found) => {

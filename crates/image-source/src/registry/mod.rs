@@ -143,7 +143,7 @@ impl ImageSource for RegistrySource {
         let client = Arc::new(self.client()?);
         let limit = request.limits().document;
         let read = |descriptor: &Descriptor| self.read_platform(&client, descriptor, limit);
-        let choose = |_: &str, index: &[Descriptor]| index_platforms(index, &read);
+        let choose = |what: &str, index: &[Descriptor]| index_platforms(what, index, &read);
         match manifest::fetch_manifest(&client, &self.reference, limit, choose)? {
             ControlFlow::Break(platforms) => Ok(platforms),
             ControlFlow::Continue(found) => {

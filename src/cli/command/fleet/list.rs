@@ -8,7 +8,7 @@ use crate::cli::config::load::load_for_images;
 use crate::cli::image_reader::ImageReader;
 use crate::cli::output_file::write_file;
 use crate::cli::shared_args::ReadArgs;
-use crate::cli::terminal::{CommandError, report_error, write_result};
+use crate::cli::terminal::{CommandError, report_error, report_warning, write_result};
 use crate::fleet::{RepositoryPattern, WorkEntry, Worklist, read_image_names};
 use crate::judge::outcome::RunExit;
 use crate::make::whole_file::{ExistingOutput, settle};
@@ -39,7 +39,7 @@ Sources:
 The worklist has one line of JSON for each digest and platform, sorted by digest. The same images give the same bytes.
 
 Exit codes:
-  0  every image was found
+  0  every image was found; signatures, attestations, charts and other artifacts are left out
   2  an image was not found, or a source could not be read; the worklist contains all others
 
 Examples:
@@ -91,11 +91,19 @@ impl FleetListArgs {
         });
         reader.bars.clear();
         let mut list = Worklist::default();
+        let mut artifacts = Vec::new();
         for (found, (reference, _)) in found.into_iter().zip(&named) {
             match found {
-                Ok(entries) => entries.into_iter().for_each(|entry| list.add(entry)),
+                Ok(Resolved::Images(entries)) => entries.into_iter().for_each(|entry| list.add(entry)),
+                Ok(Resolved::Artifact) => artifacts.push(reference),
                 Err(error) => exit = report_error(&format!("{reference}: {error}")),
             }
+        }
+        if let [first, ..] = artifacts.as_slice() {
+            let count = artifacts.len();
+            report_warning(&format!(
+                "{count} artifacts are no images and are left out, such as {first}"
+            ));
         }
         if self.output.as_os_str() == "-" {
             return Ok(write_result(&list.text(), exit));
@@ -191,15 +199,28 @@ fn is_repository(registry: &str, name: &str) -> bool {
     reference.is_ok_and(|reference| reference.repository() == name)
 }
 
-/// The images of a reference, one for each requested platform.
-fn resolve(reader: &ImageReader, reference: &str, used_by: &BTreeSet<String>) -> Result<Vec<WorkEntry>, String> {
+/// What a reference names.
+enum Resolved {
+    /// The images, one for each requested platform.
+    Images(Vec<WorkEntry>),
+    /// A chart, a signature, an attestation or another artifact.
+    Artifact,
+}
+
+fn resolve(reader: &ImageReader, reference: &str, used_by: &BTreeSet<String>) -> Result<Resolved, String> {
     let used_by: Vec<String> = used_by.iter().cloned().collect();
     let name = reference.strip_prefix("docker://").unwrap_or(reference);
     let mut entries = Vec::new();
-    for wish in reader.platforms(reference).map_err(|error| error.to_string())? {
+    let wishes = match reader.platforms(reference) {
+        Err(ImageError::Artifact { .. }) => return Ok(Resolved::Artifact),
+        wishes => wishes.map_err(|error| error.to_string())?,
+    };
+    for wish in wishes {
         let options = reader.options(wish.as_ref());
-        let opened =
-            open_image(reference, &options.registry, &options.open_request()).map_err(|error| error.to_string())?;
+        let opened = match open_image(reference, &options.registry, &options.open_request()) {
+            Err(ImageError::Artifact { .. }) => return Ok(Resolved::Artifact),
+            opened => opened.map_err(|error| error.to_string())?,
+        };
         let digest = opened
             .image
             .digest
@@ -214,5 +235,5 @@ fn resolve(reader: &ImageReader, reference: &str, used_by: &BTreeSet<String>) ->
         let platform = said.or(wish).unwrap_or_else(Platform::host);
         entries.push(WorkEntry::new(image, &digest, &platform, name, &used_by));
     }
-    Ok(entries)
+    Ok(Resolved::Images(entries))
 }
