@@ -115,24 +115,28 @@ pub fn check_build_file(
     let chain = stage_chain(&stages, last);
     let final_state = walk.states.get(&last).ok_or("there is no stage")?;
     let is_concerned = text.to_lowercase().contains(&knowledge.library.package_word);
-    let absent = absent_library(&stages, &chain, final_state);
-    let mut problems = certain_problems(&walk, &chain, final_state);
-    if problems.iter().all(|problem| problem.facts.trap == "repeated-stage") {
-        problems.extend(&absent);
-    }
     let asked = knowledge.phases_named(phases);
     let line_ends: Vec<usize> = text.match_indices('\n').map(|(end, _)| end).collect();
-    let findings = problems.into_iter().flat_map(|problem| {
+    let judge = |problem: &StepProblem| -> Vec<StepFinding> {
         let subject = subject_of(problem, final_state, is_concerned);
-        let found = rule::judge_subjects(&knowledge.rules, &[subject], &asked);
-        found.into_iter().map(|finding| StepFinding {
+        let found = rule::judge_subjects(&knowledge.rules, &[subject], &asked).into_iter();
+        let step = |finding| StepFinding {
             finding,
             lines: lines_of(text, &line_ends, &problem.place.span),
             instruction: text.get(problem.place.span.clone()).unwrap_or_default().to_owned(),
             replacement: problem.replacement(text),
-        })
-    });
-    let mut findings: Vec<StepFinding> = findings.collect();
+        };
+        found.map(step).collect()
+    };
+    let (names, losses): (Vec<_>, Vec<_>) = certain_problems(&walk, &chain, final_state)
+        .into_iter()
+        .partition(|problem| problem.facts.trap == "repeated-stage");
+    let mut findings: Vec<StepFinding> = losses.into_iter().flat_map(judge).collect();
+    // A finding on a step explains why the library is missing.
+    if findings.is_empty() {
+        findings.extend(absent_library(&stages, &chain, final_state).iter().flat_map(judge));
+    }
+    findings.extend(names.into_iter().flat_map(judge));
     findings.sort_by_key(|found| found.lines);
     let summaries = chain.iter().filter_map(|number| {
         let stage = stages.get(*number)?;
