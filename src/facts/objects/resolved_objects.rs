@@ -21,6 +21,12 @@ pub fn unresolved_objects(resolution: &LoadResolution) -> impl Iterator<Item = &
         .filter(|missing| missing.outcome != RequestOutcome::ProvidedAtRuntime)
 }
 
+/// Whether a load needs a library of the driver, which is never part of an image.
+pub(crate) fn needs_driver(resolution: &LoadResolution) -> bool {
+    let mut missing = resolution.unresolved.iter();
+    missing.any(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime)
+}
+
 /// Whether a search ended at a file whose load cannot be predicted.
 pub fn is_unforetold(trace: &[SearchStep]) -> bool {
     trace.iter().any(|step| match step {

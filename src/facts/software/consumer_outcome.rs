@@ -36,6 +36,8 @@ pub struct ConsumerOutcome {
     pub missing_version: Option<ByteString>,
     /// The object's other dependencies that fail.
     pub other_failures: Vec<UnresolvedRequest>,
+    /// Whether its process needs a library of NVIDIA's driver to start.
+    pub needs_driver: bool,
     /// The failure that ends the process before its request, independent of the library.
     pub start_failure: Option<StartFailure>,
     /// Objects with unreadable tables among those loaded.
@@ -57,6 +59,7 @@ impl ConsumerOutcome {
             missing_symbols: Vec::new(),
             missing_version: None,
             other_failures: Vec::new(),
+            needs_driver: false,
             start_failure: None,
             unread: Vec::new(),
             companions: Vec::new(),
@@ -138,6 +141,7 @@ impl ConsumerOutcome {
                 trace: failure.trace.as_slice().into(),
                 objects: failure.objects.clone(),
                 other_failures: self.other_failures,
+                needs_driver: self.needs_driver,
                 unread: self.unread,
                 ..Self::not_found(String::new())
             };

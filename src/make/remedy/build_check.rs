@@ -5,12 +5,12 @@ use serde::Serialize;
 use super::RemedyError;
 use super::install_method::InstallMethod;
 use super::required_libraries::RequiredLibrary;
-use crate::facts::{CuptiConsumer, FailureImpact, ImageFacts, ProcessContext, RequestKind};
+use crate::facts::{CuptiConsumer, FailureImpact, ImageFacts, RequestKind};
 use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::knowledge::LibraryProfile;
 use crate::knowledge::file_interest::LIBRARY_PATH;
 use crate::make::quote;
-use image_linkage::loader::{DynamicLoader, RequestOutcome};
+use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
 /// The check at the end of a build, made by the image's own loader.
@@ -79,11 +79,7 @@ pub(super) fn check_without_install(
     let fails_besides =
         |it: &&CuptiConsumer| it.start_failure().is_some() || !it.outcome.as_is.other_failures.is_empty();
     // The loader's list ends at a missing library, and no build has those of the driver.
-    let needs_driver = |consumer: &&CuptiConsumer| {
-        let mut files = std::iter::once(&consumer.object).chain(&consumer.program);
-        files.any(|file| starts_with_driver(context, file))
-    };
-    let checked = breaks.filter(|it| is_listed(it) && !fails_besides(it) && !needs_driver(it));
+    let checked = breaks.filter(|it| is_listed(it) && !fails_besides(it) && !it.outcome.as_is.needs_driver);
     // The loader cannot list a missing program, so only the object is listed.
     let is_there = |program: &RootPath| context.rootfs.lookup(&program.absolute()).is_ok();
     let objects = checked.map(|consumer| {
@@ -116,13 +112,6 @@ pub(super) fn check_without_install(
         elsewhere: false,
         linked: objects.collect::<Result<_, RemedyError>>()?,
     })
-}
-
-/// Whether a file needs a library of NVIDIA's driver to start.
-fn starts_with_driver(context: &ProcessContext, file: &RootPath) -> bool {
-    let started = context.start_program(&file.absolute());
-    let mut missing = started.iter().flat_map(|started| &started.unresolved);
-    missing.any(|one| one.outcome == RequestOutcome::ProvidedAtRuntime)
 }
 
 fn preloads(target: &ImageFacts) -> Result<String, RemedyError> {
