@@ -451,7 +451,8 @@ fn s_14_without_a_manifest_the_layer_order_is_unknown() {
     check(
         &Archive::default().file("1/layer.tar", layer(&["a"])),
         ANY,
-        "saved is not a container image: it has neither a manifest.json nor an index.json, so the layer order is unknown",
+        "saved is not a container image: it has neither a manifest.json nor an index.json, so the layer order is unknown; \
+         what docker export writes is read as rootfs-archive:FILE, in a pipe as rootfs-archive:/dev/stdin",
     );
     let text = from_file(b"no archive at all", ANY);
     assert_eq!(text, "saved is not a container image: it is not a tar archive");
@@ -784,7 +785,7 @@ fn a_path_is_recognised_by_its_content() {
         (root.tar(), PathKind::RootfsArchive),
         (gzip(&root.tar()), PathKind::RootfsArchive),
         (b"text".to_vec(), PathKind::Other),
-        (Vec::new(), PathKind::Other),
+        (Vec::new(), PathKind::Empty),
     ] {
         let path = dir.path().join("file");
         std::fs::write(&path, &bytes).unwrap();
