@@ -90,10 +90,10 @@ pub struct GpuArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Assumptions")]
 pub struct AssumptionArgs {
-    /// Treat a verdict that depends on an assumption as open (exit code 2)
+    /// Take no assumption about a script: a verdict that depends on one is open (exit code 2)
     #[arg(long, env = "CUPTI_AUDIT_STRICT", value_parser = FalseyValueParser::new(), hide_short_help = true)]
     pub strict: bool,
-    /// Accept an assumption; the report shows its id (repeatable)
+    /// Take this assumption as true; the report shows the ids (repeatable)
     #[arg(long, value_name = "ID", hide_short_help = true)]
     pub accept: Vec<String>,
 }
@@ -137,7 +137,7 @@ pub fn fill_list<T: Clone>(given: &mut Vec<T>, config: &[T]) {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Config, rules and profiles")]
 pub struct ConfigArgs {
-    /// Config file [default: cupti-audit.yaml here or in a parent directory inside the repository]
+    /// Config file [default: cupti-audit.yaml in the working directory or a parent directory of the same Git repository]
     // Global, so that it may also follow an action such as `profiles show`.
     #[arg(
         long,

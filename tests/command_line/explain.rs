@@ -91,7 +91,7 @@ fn a_log_of_one_endless_line_is_read_in_pieces() {
 
 #[test]
 fn what_is_not_known_is_said_with_what_to_do() {
-    let next = "cupti-audit IMAGE audits the image, cupti-audit verify the container that runs";
+    let next = "to find the cause, run cupti-audit IMAGE, or cupti-audit verify in the running container";
     for (asked, said) in [
         (
             "cupti-absnt",
@@ -112,7 +112,7 @@ fn what_is_not_known_is_said_with_what_to_do() {
             (Some(2), format!("error: {said}; {next}\n"))
         );
     }
-    let nothing = (Some(2), format!("error: no known error is in the log; {next}\n"));
+    let nothing = (Some(2), format!("error: the log contains no known error; {next}\n"));
     assert_eq!(refusal(&with_log(&["explain"], b"all is well\n")), nothing);
     assert_eq!(refusal(&with_log(&["explain"], b"")), nothing);
 }

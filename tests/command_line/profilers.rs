@@ -204,7 +204,7 @@ fn tools_without_cupti_need_no_files_and_other_versions_have_other_sources() {
         let said = page(&[&["advise"], &asked[..]].concat());
         let first = said.lines().take(2).collect::<Vec<_>>().join(" ");
         assert!(
-            first.starts_with("CUPTI is not needed for this, but by what cannot run without it:"),
+            first.starts_with("CUPTI is not needed for this. Some programs need it anyway:"),
             "{said}"
         );
         assert!(first.contains("PyTorch's wheels on PyPI cannot be imported"), "{said}");
@@ -248,6 +248,6 @@ fn an_unknown_tool_is_answered_with_the_nearest_names() {
     assert!(
         String::from_utf8(output.stderr)
             .unwrap()
-            .starts_with("error: CUDA 12.7 does not exist")
+            .starts_with("error: there is no CUDA 12.7")
     );
 }

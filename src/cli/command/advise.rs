@@ -26,7 +26,7 @@ Examples:
   cupti-audit advise --phase profiling --cuda 12.4
   cupti-audit advise --tool proton --format markdown";
 
-/// Show which tools need CUPTI, without an image
+/// Show whether a tool or phase needs CUPTI, and where to get it; no image is needed
 ///
 /// Also tells which files they need, their cost and their source.
 #[derive(Debug, Args)]

@@ -25,7 +25,7 @@ const AFTER_HELP: &str = "\
 Exit codes:
   0  no finding at or above --fail-on
   1  findings
-  2  an error, or the image does not decide the answer
+  2  an error, or the image alone does not show the answer
   With several images or platforms, the highest code counts.
 
 A flag overrides its environment variable, and the variable overrides cupti-audit.yaml. An empty variable is ignored. \
@@ -42,7 +42,7 @@ Examples:
 const AFTER_SHORT_HELP: &str = "\
 Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
         docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
-Exit codes: 0 pass, 1 findings, 2 an error, or the image does not decide the answer
+Exit codes: 0 pass, 1 findings, 2 an error, or the image alone does not show the answer
 Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
 More commands: cache, completions, config, fleet, man, profiles, rules, schema, verify";
 
@@ -64,7 +64,7 @@ pub struct AuditArgs {
     pub target: GpuArgs,
     #[command(flatten)]
     pub report: ReportArgs,
-    /// Library to audit for: the name of a file in libraries/ of the profiles
+    /// Library to audit instead of CUPTI: the name of a file in libraries/ of --profiles or of the built-in profiles
     #[arg(
         long,
         value_name = "NAME",

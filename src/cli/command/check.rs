@@ -26,7 +26,7 @@ the image contains libcupti, the answer is \"not known\".
 Exit codes:
   0  no finding at or above --fail-on
   1  findings
-  2  it could not be done, such as a file that is no Dockerfile; with --strict also if the answer is not known
+  2  an error, for example if the file is no Dockerfile; with --strict also if the answer is not known
 
 Examples:
   cupti-audit check Dockerfile --phase training

@@ -15,7 +15,8 @@ use crate::report::{ANSWER_FORMATS, ReportFormat};
 use clap::Args;
 
 const HELP: &str = "\
-Shows what changed: sizes by content and by layer, copies of CUPTI, programs that get CUPTI, phases and findings. \
+Shows what changed: bytes by Python package and directory, layers, copies of CUPTI, programs that get CUPTI, \
+phases and findings. \
 Unchanged parts are left out.
 
 Exit codes:

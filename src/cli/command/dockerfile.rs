@@ -79,8 +79,8 @@ pub struct DockerfileArgs {
     /// How to install CUPTI; repeat it to list several ways in order of preference [default: see below]
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = one_of(&VIA))]
     via: Vec<MethodKind>,
-    /// Remove all files that the phase does not need; for inference, most of them are removed anyway, and --drop also
-    /// removes compilers and stubs
+    /// Remove all files that the phase does not need; without --drop, only inference removes files, and it keeps
+    /// compilers and stubs
     #[arg(long)]
     drop: bool,
     /// Image in a registry or an engine to copy CUPTI from

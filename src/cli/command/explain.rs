@@ -110,13 +110,13 @@ fn explain_question<'k>(question: &[u8], known: &'k KnownErrors) -> Option<Vec<F
 fn read_log<'k>(log: &mut impl BufRead, known: &'k KnownErrors) -> Result<Vec<FoundError<'k>>, String> {
     let found = find_errors(log, known).map_err(|error| format!("cannot read standard input: {error}"))?;
     if found.is_empty() {
-        return Err(format!("no known error is in the log; {NEXT}"));
+        return Err(format!("the log contains no known error; {NEXT}"));
     }
     Ok(found)
 }
 
 /// The next step if an error is unknown.
-const NEXT: &str = "cupti-audit IMAGE audits the image, cupti-audit verify the container that runs";
+const NEXT: &str = "to find the cause, run cupti-audit IMAGE, or cupti-audit verify in the running container";
 
 /// The errors in the lines, in the order of their first lines.
 fn find_errors<'k>(log: &mut impl BufRead, known: &'k KnownErrors) -> io::Result<Vec<FoundError<'k>>> {

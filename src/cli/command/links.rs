@@ -9,8 +9,8 @@ use crate::judge::outcome::RunExit;
 use crate::judge::rule::RuleQuestion;
 
 const HELP: &str = "\
-Each program is resolved as at its start, each library as by `ldd`, with the variables and the user of the image. \
-Nothing is run. Driver libraries are listed, but they do not count as missing.
+The libraries of a program are searched as at its start, those of a library as by `ldd`, with the variables and the \
+user of the image. Nothing is run. Driver libraries are listed, but they do not count as missing.
 
 Findings are grouped by the missing library. Suppressions in the config apply; their `path` matches the objects that \
 need the library.

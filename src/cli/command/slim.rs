@@ -23,7 +23,7 @@ use image_store::UnfinishedFolder;
 
 const HELP: &str = "\
 Outputs:
-  oci:DIR[:TAG]               an OCI image layout; an existing layout gains the image
+  oci:DIR[:TAG]               an OCI image layout; an existing one is kept, and the image is added
   oci-archive:FILE[:TAG]      an OCI image layout in a tar file
   docker-archive:FILE[:NAME]  a file for `docker load`
   docker-daemon:NAME          Docker Engine

@@ -26,10 +26,9 @@ use image_linkage::rootfs::FileCredentials;
 use image_source::ImageConfig;
 
 const HELP: &str = "\
-Audits the container that it runs in: its files with everything that is mounted, the environment, user and \
-capabilities of this process, and what /proc and /dev show of the host. Mounted directories outside the system \
-directories are read only if a variable, the working directory or the command leads to them. Leave out --platform \
-and the options for registries: they are for images.
+Audits the container that it runs in: its files and mounts, the environment, user and capabilities of this process, \
+and what /proc and /dev show of the host. A mounted directory outside the system directories is skipped unless a \
+variable, the working directory or the command leads to it. --platform and the options for registries have no use here.
 
 With a command, the audit is about that command. If the exit code would be 0, the command then replaces this process. \
 Otherwise it is not started, except with --anyway.
@@ -53,7 +52,7 @@ pub struct VerifyArgs {
     purpose: PurposeArgs,
     #[command(flatten)]
     target: GpuArgs,
-    /// Command to check, and to start if the exit code would be 0
+    /// Command to check; it is started if the check passes
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
     /// Start the command in any case
@@ -268,7 +267,8 @@ mod tests {
 
     #[test]
     fn a_mounted_folder_is_read_where_something_leads_into_it() {
-        let folder = tempfile::tempdir().unwrap();
+        // Not below /dev, which is never passed over.
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
         let at = |name: &str| {
             let path = folder.path().join(name);
             std::fs::create_dir(&path).unwrap();

@@ -37,7 +37,7 @@ pub(super) fn find_gaps(
     gaps.extend(end.map(|why| gap("the dynamic loader".to_owned(), &why)));
     let mut open = asked.consumers.iter().filter_map(|consumer| consumer.open.as_ref());
     let first = open.next().or(asked.status_is_open.as_ref());
-    gaps.extend(first.map(|why| gap(format!("what processes get of {}", library.name), why)));
+    gaps.extend(first.map(|why| gap(format!("which copy of {} each process gets", library.name), why)));
     // An undecided object is a note, but for the command's own program it affects the verdict.
     let own = asked
         .undecided

@@ -259,12 +259,15 @@ fn reason(
     cause: ApiAvailability,
 ) -> (String, Vec<Evidence>) {
     let consumer = consumer_of(facts, process);
-    let who = consumer.map_or("a process without search paths", |consumer| &consumer.name);
+    let who = consumer.map_or("a process without search paths of its own", |consumer| &consumer.name);
     match cause {
         ApiAvailability::NoLibrary => match process.reach.as_is.missing(api).next() {
             Some(missing) => {
                 let lines = trace_lines(&missing.trace, &missing.objects);
-                let said = format!("{who} gets libcupti and not the library beside it: {}", missing.message);
+                let said = format!(
+                    "{who} gets libcupti, but not a library that belongs beside it: {}",
+                    missing.message
+                );
                 (said, lines.into_iter().map(Evidence::Searched).collect())
             }
             None => (format!("{who} gets what is beside libcupti"), Vec::new()),

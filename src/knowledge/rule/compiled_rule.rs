@@ -159,7 +159,7 @@ impl RuleCure {
     pub fn words(self) -> &'static str {
         match self {
             Self::InstallCupti => {
-                "writes a Dockerfile that installs CUPTI, or that puts a good copy in the image on the search path"
+                "writes a Dockerfile that installs CUPTI or, if the image already has a good copy, adds its directory to the search path"
             }
             Self::CleanLibraryPath => "writes a Dockerfile that sets LD_LIBRARY_PATH without empty elements",
         }

@@ -101,7 +101,7 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
         folder,
         by: FolderDiscovery::Conf(RootPath::from(file)),
         because: "every process finds it through ldconfig, even after the container runtime rebuilds the cache; \
-                  LD_LIBRARY_PATH works only in one environment"
+                  LD_LIBRARY_PATH would help only processes that have it set"
             .to_owned(),
     }
 }

@@ -22,7 +22,7 @@ fn verdict(advice: &ToolAdvice<'_>) -> String {
         // Without an image: it may contain programs outside of the requested phase and tools.
         (_, false) => {
             let linked = &advice.knowledge.tables.advice.linked;
-            format!("CUPTI is not needed for this, but by what cannot run without it: {linked}")
+            format!("CUPTI is not needed for this. Some programs need it anyway: {linked}")
         }
         (true, true) => format!("CUPTI is needed in the image, for {phase}"),
         (false, true) => format!("CUPTI is needed in the image, for {}", names.join("; ")),

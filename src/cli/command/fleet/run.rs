@@ -73,7 +73,7 @@ pub struct FleetRunArgs {
     /// Lowest severity that fails an image [default: error]
     #[arg(long, value_name = "SEVERITY", value_parser = one_of(&FAIL_ON), env = "CUPTI_AUDIT_FAIL_ON")]
     fail_on: Option<FailOn>,
-    /// Library to audit for: the name of a file in libraries/ of the profiles
+    /// Library to audit instead of CUPTI: the name of a file in libraries/ of --profiles or of the built-in profiles
     #[arg(long, value_name = "NAME", env = "CUPTI_AUDIT_LIBRARY", hide_short_help = true, default_value = DEFAULT_LIBRARY)]
     library: String,
     #[command(flatten)]

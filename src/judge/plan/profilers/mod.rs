@@ -150,7 +150,7 @@ fn judge_one(
     }
     if verdict.found.is_empty() && !said.capabilities.is_empty() {
         verdict.found.push(format!(
-            "the container runtime brings it from the host, by the capability {}",
+            "the container runtime brings it from the host if NVIDIA_DRIVER_CAPABILITIES includes {}",
             said.capabilities.join(", ")
         ));
     }

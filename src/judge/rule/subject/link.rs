@@ -43,7 +43,7 @@ fn count_words(lack: &LackedLibrary) -> String {
     match (lack.stops, lack.stops_programs) {
         (1, 0) if lack.needed_by.len() == 1 => asks,
         (1, 1) if lack.needed_by.len() == 1 => format!("{asks}, a program"),
-        (stops, 0) => format!("{asks}, {stops} do not load"),
-        (stops, programs) => format!("{asks}, {stops} do not load, {programs} of them programs"),
+        (stops, 0) => format!("{asks}, and {stops} do not load without it"),
+        (stops, programs) => format!("{asks}, and {stops} do not load without it, {programs} of them programs"),
     }
 }
