@@ -171,7 +171,7 @@ impl Cure {
                     finding.instructions.clone_from(&self.instructions);
                 }
             } else if self.cured.gone.contains(&number) {
-                finding.fix = format!("what cures {rule} cures this, too");
+                finding.fix = format!("the fix of {rule} also fixes this");
                 finding.commands.clear();
                 finding.follows = Some(rule.clone());
             }
