@@ -277,6 +277,8 @@ fn is_an_input_replaced_by_an_output() {
     let list = list.display().to_string();
     check("fleet", &["list", &list, "-o", &list], "the worklist would replace it");
     assert_eq!(fs::read(&list).unwrap(), b"oci:x\n");
+    // Standard input is no file that standard output replaces.
+    check("fleet", &["list", "-"], "standard input: it names no image");
 }
 
 #[test]

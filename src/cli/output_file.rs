@@ -6,9 +6,9 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, write_whole_file};
+use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, settle, write_whole_file};
 
 /// Checks that every file can be written, before the work is done.
 ///
@@ -29,6 +29,21 @@ pub fn check_writable(files: &[&Path], existing: ExistingOutput) -> Result<(), S
         }
     }
     Ok(())
+}
+
+/// Checks that a file to write is none of the `inputs` of the run. `what` would replace it.
+///
+/// Errors: It is one of them, in words.
+pub fn check_not_read(file: &Path, inputs: &[PathBuf], what: &str) -> Result<(), String> {
+    // `-` is standard input for one and standard output for the other.
+    let place = settle(file);
+    if file.as_os_str() == "-" || inputs.iter().all(|input| settle(input) != place) {
+        return Ok(());
+    }
+    let file = file.display();
+    Err(format!(
+        "{file} is read by this run, and the {what} would replace it; name another file"
+    ))
 }
 
 /// Writes the file atomically.

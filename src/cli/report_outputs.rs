@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::cli::output_file::check_not_read;
 use crate::cli::shared_args::{DisplayArgs, ReportArgs};
 use crate::cli::terminal::{report_error, terminal_width, write_result, write_verbatim};
 use crate::judge::outcome::RunExit;
@@ -83,13 +84,8 @@ impl ReportOutputs {
         let mut taken = BTreeSet::new();
         for output in files {
             // Two spellings of the same file would overwrite each other.
+            check_not_read(&output.file, inputs, "report")?;
             let file = settle(&output.file);
-            if inputs.iter().any(|input| settle(input) == file) {
-                let file = output.file.display();
-                return Err(format!(
-                    "{file} is read by this run, and the report would replace it; name another file"
-                ));
-            }
             if !taken.insert(file.clone()) {
                 return Err(format!("two reports are to go to {}", output.file.display()));
             }

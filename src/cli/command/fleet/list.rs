@@ -1,17 +1,17 @@
 //! `fleet list`: resolves image names to digests.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::named_files::read_text;
 use crate::cli::config::load::load_for_images;
 use crate::cli::image_reader::ImageReader;
-use crate::cli::output_file::write_file;
+use crate::cli::output_file::{check_not_read, write_file};
 use crate::cli::shared_args::ReadArgs;
 use crate::cli::terminal::{CommandError, report_error, report_warning, write_result};
 use crate::fleet::{RepositoryPattern, WorkEntry, Worklist, read_image_names};
 use crate::judge::outcome::RunExit;
-use crate::make::whole_file::{ExistingOutput, settle};
+use crate::make::whole_file::ExistingOutput;
 use clap::Args;
 use image_source::registry::{RegistryOptions, list_repositories, list_tags};
 use image_source::{ImageError, PathKind, Platform, RegistryReference, in_parallel, open_image, path_kind};
@@ -63,15 +63,8 @@ pub struct FleetListArgs {
 impl FleetListArgs {
     /// Writes the worklist of all images that the sources name.
     pub(super) fn run(mut self) -> Result<RunExit, CommandError> {
-        if let Some(source) = self
-            .sources
-            .iter()
-            .find(|source| settle(Path::new(source)) == settle(&self.output))
-        {
-            return Err(
-                format!("{source} is read by this run, and the worklist would replace it; name another file").into(),
-            );
-        }
+        let inputs: Vec<PathBuf> = self.sources.iter().map(PathBuf::from).collect();
+        check_not_read(&self.output, &inputs, "worklist")?;
         let (_, knowledge) = load_for_images(&mut self.read)?;
         let reader = ImageReader::new(&self.read, &knowledge);
         let mut sources = SourceReader {
