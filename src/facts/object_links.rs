@@ -10,10 +10,10 @@ use elf::abi::ET_DYN;
 use crate::facts::image_facts::{Gap, ImageFacts};
 use crate::facts::objects::interpreter::is_only_program;
 use crate::facts::objects::process_context::ProcessContext;
-use crate::facts::objects::resolved_objects::{is_unforetold, unresolved_objects};
+use crate::facts::objects::resolved_objects::{driver_libraries, is_unforetold, unresolved_objects};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::escape;
-use image_linkage::loader::{Arch, LoadResolution, RequestOutcome, SearchStep, UnresolvedRequest};
+use image_linkage::loader::{Arch, LoadResolution, RequestOutcome, SearchStep};
 use image_linkage::loader::{TraceLine, trace_lines};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
@@ -340,11 +340,4 @@ fn is_denied(started: &LoadResolution) -> bool {
         .iter()
         .filter(|missing| missing.requested_by.is_none());
     own.any(|missing| missing.trace.iter().any(|step| SearchStep::denial(step).is_some()))
-}
-
-/// The names of the driver's libraries that objects of a process need.
-fn driver_libraries(started: &LoadResolution) -> BTreeSet<&[u8]> {
-    let is_of_driver = |missing: &&UnresolvedRequest| missing.outcome == RequestOutcome::ProvidedAtRuntime;
-    let missing = started.unresolved.iter().filter(is_of_driver);
-    missing.map(|missing| &*missing.name).collect()
 }

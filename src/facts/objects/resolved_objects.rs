@@ -1,5 +1,7 @@
 //! Helpers for objects of an image: the ELF data of one, and the result of a load.
 
+use std::collections::BTreeSet;
+
 use image_linkage::elf::ElfFacts;
 use image_linkage::loader::{
     LoadRefusal, LoadResolution, LoadedObject, RequestOutcome, SearchStep, TriedFile, UnresolvedRequest,
@@ -21,10 +23,11 @@ pub fn unresolved_objects(resolution: &LoadResolution) -> impl Iterator<Item = &
         .filter(|missing| missing.outcome != RequestOutcome::ProvidedAtRuntime)
 }
 
-/// Whether a load needs a library of the driver, which is never part of an image.
-pub(crate) fn needs_driver(resolution: &LoadResolution) -> bool {
-    let mut missing = resolution.unresolved.iter();
-    missing.any(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime)
+/// The names of the driver's libraries that objects of a process need; they are never part of an image.
+pub(crate) fn driver_libraries(resolution: &LoadResolution) -> BTreeSet<&[u8]> {
+    let missing = resolution.unresolved.iter();
+    let of_driver = missing.filter(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime);
+    of_driver.map(|missing| &*missing.name).collect()
 }
 
 /// Whether a search ended at a file whose load cannot be predicted.

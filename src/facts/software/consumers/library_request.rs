@@ -5,7 +5,7 @@ use super::object_loader::{KnownProfiles, LibraryUser, ObjectLoader, load};
 use crate::facts::objects::credentials;
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::{
-    elf_at, needs_driver, opened_object, unbound_symbols, unresolved_objects,
+    driver_libraries, elf_at, opened_object, unbound_symbols, unresolved_objects,
 };
 use crate::facts::objects::start_failure::{self, StartFailure};
 use crate::facts::software::companions::{self, CompanionRequest};
@@ -109,7 +109,7 @@ fn ask_process(
     let objects = mapped.as_ref().unwrap_or(&loaded.objects);
     gets.missing_symbols = consumer_outcome::find_missing_symbols(&context.rootfs, library, object, &gets, objects);
     gets.other_failures = start_failure::other_failures(&loaded, names, asker.asks);
-    gets.needs_driver = needs_driver(&loaded);
+    gets.needs_driver = !driver_libraries(&loaded).is_empty();
     // Missing symbols of the library are reported by name, so drop the failure that repeats them.
     let symbols = elf_at(&context.rootfs, object).and_then(|elf| elf.link_symbols.as_deref());
     let at_load = |name: &&ByteString| symbols.is_some_and(|symbols| symbols.imports_at_load(name));
