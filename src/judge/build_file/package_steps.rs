@@ -186,12 +186,7 @@ impl StageWalk<'_> {
         StepProblem {
             place: place.clone(),
             facts,
-            edit: named
-                .word
-                .span
-                .clone()
-                .zip(new)
-                .map(|(span, new)| StepEdit::Replace(span, new)),
+            edit: replacement(named, new),
         }
     }
 
@@ -223,12 +218,7 @@ impl StageWalk<'_> {
         Some(StepProblem {
             place: place.clone(),
             facts,
-            edit: named
-                .word
-                .span
-                .clone()
-                .zip(right)
-                .map(|(span, new)| StepEdit::Replace(span, new)),
+            edit: replacement(named, right),
         })
     }
 
@@ -281,4 +271,10 @@ fn yield_of(package: &InstalledPackage, installation: &Installation, word: &str)
         }
         brings => brings,
     }
+}
+
+/// The edit that puts another package in the place of one, if its word is in the Dockerfile.
+fn replacement(named: &NamedPackage, new: Option<String>) -> Option<StepEdit> {
+    let span = named.word.span.clone();
+    span.zip(new).map(|(span, new)| StepEdit::Replace(span, new))
 }
