@@ -2,7 +2,7 @@
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::chroot::Root;
@@ -177,17 +177,16 @@ fn links_tells_the_objects_that_the_real_loader_refuses() {
     );
 }
 
+/// The path of a loader for 32-bit objects, where a Debian can be made beside it.
+fn loader_of_32_bits() -> Option<PathBuf> {
+    let loader = crate::support::part("loaders/libc6-i386-amd64-cross/usr/x86_64-linux-gnu/lib32/ld-linux.so.2")?;
+    crate::support::part("bookworm")?;
+    crate::session::is_allowed().then_some(loader)
+}
+
 #[test]
 fn a_32_bit_object_is_asked_of_its_own_loader() {
-    let (Some(loader), Some(_)) = (
-        crate::support::part("loaders/libc6-i386-amd64-cross/usr/x86_64-linux-gnu/lib32/ld-linux.so.2"),
-        crate::support::part("bookworm"),
-    ) else {
-        return;
-    };
-    if !crate::session::is_allowed() {
-        return;
-    }
+    let Some(loader) = loader_of_32_bits() else { return };
     let mut root = Root::new(b"");
     let needs = |elf: Elf| elf.needed("libb.so.1").needed("libz.so.1").runpath("/opt/$LIB:/opt/b");
     let of_32 = |elf: Elf| elf.class(Class::Elf32).machine(Machine::I386);
@@ -229,15 +228,7 @@ for path in sys.argv[1:]:
 
 #[test]
 fn tree_and_links_give_the_kernels_error_for_an_odd_interpreter() {
-    let (Some(loader), Some(_)) = (
-        crate::support::part("loaders/libc6-i386-amd64-cross/usr/x86_64-linux-gnu/lib32/ld-linux.so.2"),
-        crate::support::part("bookworm"),
-    ) else {
-        return;
-    };
-    if !crate::session::is_allowed() {
-        return;
-    }
+    let Some(loader) = loader_of_32_bits() else { return };
     let script = |bytes: usize| format!("#!/bin/sh\nexit 0\n{}", "#".repeat(bytes)).into_bytes();
     let files = [
         ("of-32-bits", std::fs::read(loader).unwrap()),
