@@ -235,7 +235,7 @@ impl Fortress {
 
     /// A credentials file for the registry; `auth` is user and password in base64.
     fn login(&self, auth: &str) -> PathBuf {
-        let path = self.dir.path().join("auth.json");
+        let path = self.dir.path().join(format!("{auth}.json"));
         let config = json!({"auths": {self.host(): {"auth": auth}}});
         std::fs::write(&path, config.to_string()).unwrap();
         path

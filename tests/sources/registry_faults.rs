@@ -520,6 +520,26 @@ fn a_token_is_fetched_used_for_everything_and_renewed_when_it_is_spent() {
     assert_eq!(token.header("authorization"), None);
 }
 
+/// A process that asks for a token, or makes a client with the system's certificates, for each image takes minutes to
+/// list a repository of 10,000 tags.
+#[test]
+fn the_images_of_a_repository_share_the_token_and_those_of_other_options_do_not() {
+    let image = Pushed::new();
+    let server = with_tokens(&image, |_| Some("token".to_owned()));
+    open(&server).unwrap();
+    let first = server.paths().len();
+    let config = crate::registry_server::blob_path(&image.config);
+    open(&server).unwrap();
+    assert_eq!(server.paths()[first..], [MANIFEST, &config]);
+    // Other options may mean other credentials.
+    let others = RegistryOptions {
+        user_agent: "other".to_owned(),
+        ..options()
+    };
+    open_as(&format!("{}/app:1", server.address), others, None).unwrap();
+    assert_eq!(server.paths()[first + 2..], [MANIFEST, "/token", MANIFEST, &config]);
+}
+
 #[test]
 fn a_token_server_in_trouble_is_waited_for() {
     let image = Pushed::new();

@@ -1,6 +1,6 @@
 //! The client for one repository of one registry: its address, authorization and retried requests.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use reqwest::Url;
 use reqwest::blocking::Body;
@@ -11,8 +11,9 @@ use super::credential_files::{CredentialSource, find_credential};
 use super::options::RegistryOptions;
 use super::request_errors::{connection_failure, credentials_refused, is_no_tls, read_error_body, remote_error};
 use super::retry::{AttemptFailure, RetryPolicy};
+use super::session::RegistrySession;
 use super::token_exchange::{RequestAuthorization, TokenRequest};
-use super::transport::{Authorization, FinalResponse, HttpTransport, SendError, status_failure};
+use super::transport::{Authorization, FinalResponse, SendError, status_failure};
 use crate::image_error::ImageError;
 
 /// Requests the parts of one repository from its registry.
@@ -27,13 +28,11 @@ pub(super) struct RepositoryClient {
     pub(super) scopes: Vec<String>,
     /// The limits on retries and waits.
     pub(super) patience: RetryPolicy,
-    pub(super) transport: HttpTransport,
+    pub(super) session: Arc<RegistrySession>,
     source: CredentialSource,
     token_servers: Vec<String>,
-    /// The host to contact, with port; and whether it turned out to use plain HTTP.
+    /// The host to contact, with port.
     address: String,
-    plain: OnceLock<bool>,
-    pass: Mutex<Option<RequestAuthorization>>,
 }
 
 impl RepositoryClient {
@@ -63,12 +62,10 @@ impl RepositoryClient {
             written: written.to_owned(),
             scopes: vec![format!("repository:{repository}:pull")],
             patience: options.patience.clone(),
-            transport: HttpTransport::new(host.to_owned(), options),
+            session: RegistrySession::shared(address, host, options),
             source: options.credentials.clone(),
             token_servers: options.token_servers.clone(),
             address: address.to_owned(),
-            plain: OnceLock::new(),
-            pass: Mutex::default(),
         })
     }
 
@@ -111,7 +108,7 @@ impl RepositoryClient {
         let send = |pass: Option<&RequestAuthorization>| {
             // An upload may go to another host, which gets no credentials.
             let pass = pass.filter(|_| is_own).map(|pass| &pass.authorization);
-            self.transport.send(method, url, headers, pass, body()?)
+            self.session.transport.send(method, url, headers, pass, body()?)
         };
         let used = self.current_authorization();
         let answer = send(used.as_ref())?;
@@ -124,13 +121,14 @@ impl RepositoryClient {
 
     /// A URL in the repository, with the scheme that the registry uses.
     pub(super) fn own_url(&self, part: &str) -> Result<Url, ImageError> {
-        let plain = self.plain.get() == Some(&true);
+        let plain = self.session.plain.get() == Some(&true);
         self.url(if plain { "http" } else { "https" }, part)
     }
 
     /// The authorization that answered the last challenge.
     fn current_authorization(&self) -> Option<RequestAuthorization> {
-        let held = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.session.authorization(&self.scopes);
+        let held = held.lock().unwrap_or_else(PoisonError::into_inner);
         held.clone()
     }
 
@@ -142,14 +140,15 @@ impl RepositoryClient {
         used: Option<&RequestAuthorization>,
     ) -> Result<RequestAuthorization, AttemptFailure> {
         // The lock is held during the request, so two workers with an expired token fetch one new token.
-        let mut held = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.session.authorization(&self.scopes);
+        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(newer) = held.as_ref().filter(|held| Some(*held) != used) {
             return Ok(newer.clone());
         }
         let asking = TokenRequest {
             registry: &self.registry,
             scopes: &self.scopes,
-            transport: &self.transport,
+            transport: &self.session.transport,
             servers: &self.token_servers,
             credential: find_credential(&self.source, &self.registry, &self.repository)?,
         };
@@ -167,21 +166,26 @@ impl RepositoryClient {
     ) -> Result<FinalResponse, AttemptFailure> {
         let authorization = pass.map(|pass| &pass.authorization);
         let https = self.url("https", part)?;
-        let may_be_plain = self.transport.allows_plain(&https);
-        if self.plain.get() != Some(&true) {
-            match self.transport.get(&https, headers, authorization) {
+        let may_be_plain = self.session.transport.allows_plain(&https);
+        if self.session.plain.get() != Some(&true) {
+            match self.session.transport.get(&https, headers, authorization) {
                 Ok(answer) => {
                     // After one TLS answer a broken handshake is an error, so nobody in between can force plain HTTP.
-                    self.plain.get_or_init(|| false);
+                    self.session.plain.get_or_init(|| false);
                     return Ok(answer);
                 }
-                Err(SendError::NoAnswer(error)) if may_be_plain && self.plain.get().is_none() && is_no_tls(&error) => {}
+                Err(SendError::NoAnswer(error))
+                    if may_be_plain && self.session.plain.get().is_none() && is_no_tls(&error) => {}
                 Err(sent) => return Err(self.failed(sent)),
             }
         }
-        match self.transport.get(&self.url("http", part)?, headers, authorization) {
+        match self
+            .session
+            .transport
+            .get(&self.url("http", part)?, headers, authorization)
+        {
             Ok(answer) => {
-                self.plain.get_or_init(|| true);
+                self.session.plain.get_or_init(|| true);
                 Ok(answer)
             }
             Err(sent) => Err(self.failed(sent)),
@@ -193,7 +197,9 @@ impl RepositoryClient {
             SendError::Failed(failure) => failure,
             SendError::NoAnswer(error) => match connection_failure(&self.registry, &error) {
                 // A host that never answered is not retried after a timeout.
-                AttemptFailure::Passing { error: text, .. } if error.is_timeout() && self.plain.get().is_none() => {
+                AttemptFailure::Passing { error: text, .. }
+                    if error.is_timeout() && self.session.plain.get().is_none() =>
+                {
                     text.into()
                 }
                 failure => failure,

@@ -17,6 +17,7 @@ mod pace;
 mod push;
 mod request_errors;
 mod retry;
+mod session;
 mod steady_body;
 mod token_exchange;
 mod transport;

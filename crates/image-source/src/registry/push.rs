@@ -188,7 +188,7 @@ impl RegistryPush {
             .and_then(without_user)
             .ok_or_else(|| remote_error(format!("{registry} does not say where a blob is to be sent")))?;
         // The registry could name a service in the user's network, and the layer would be sent there.
-        let checked = self.client.transport.check(asked, &place);
+        let checked = self.client.session.transport.check(asked, &place);
         checked.map_err(|why| remote_error(format!("refused to send a blob where {registry} says: {why}")))?;
         Ok(place)
     }
