@@ -16,6 +16,7 @@ mod terminal;
 mod word_order;
 
 use command::Cli;
+use shared_args::FETCHING;
 use terminal::{CommandError, refuse_arguments, report_error, write_result};
 
 use crate::judge::outcome::RunExit;
@@ -76,7 +77,14 @@ fn parse_command_line() -> Cli {
     // Built by hand, because the derive cannot ignore a variable depending on its value.
     let mut command = Cli::command()
         .mut_args(adjust_own)
-        .mut_subcommands(|command| command.mut_args(adjust))
+        .mut_subcommands(|command| command.mut_args(adjust).mut_subcommands(|inner| inner.mut_args(adjust)))
+        // The running container is not fetched.
+        .mut_subcommand("verify", |verify| {
+            verify.mut_args(|arg| {
+                let is_hidden = arg.is_hide_set() || arg.get_help_heading() == Some(FETCHING);
+                arg.hide(is_hidden)
+            })
+        })
         // Rare commands would push the options off the screen.
         .mut_subcommands(|command| {
             let is_rare = RARE_COMMANDS.contains(&command.get_name());

@@ -17,6 +17,9 @@ use image_linkage::loader::CpuLevel;
 /// The help heading of the container start options.
 const START: &str = "Start of the container";
 
+/// The heading of the options for images that are fetched and kept.
+pub(super) const FETCHING: &str = "Image, registry and cache";
+
 /// The arguments of every command that reads an image.
 #[derive(Debug, Args)]
 pub struct ReadArgs {
@@ -174,7 +177,7 @@ pub struct ConfigArgs {
 
 /// How to access an image, and the start conditions of its processes.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Image, registry and cache")]
+#[command(next_help_heading = FETCHING)]
 pub struct ImageArgs {
     /// Platform, such as linux/arm64, or all [default: this machine's]
     ///

@@ -24,16 +24,17 @@ use crate::make::whole_file::ExistingOutput;
 use clap::Args;
 
 const HELP: &str = "\
-CUPTI is installed in the first of these ways that works. The comments in the file give the reason for each way.
-  1. a copy that is in the image but is not found: add it to the search path
-  2. files of the image of --from
-  3. pip, in the Python environment that asks for CUPTI
-  4. the distribution's own package
-  5. NVIDIA's package, by apt or dnf
-  6. conda
-  7. pip, in any Python environment
-  8. files of NVIDIA's devel image
-Use --via to choose another way.
+Without --via, CUPTI is installed in the first of these ways that works. The comments in the file give the reason for \
+each way. With --via, only the ways with that name are tried.
+            a copy that is in the image but is not found: add it to the search path
+  copy      files of the image of --from
+  pip       in the Python environment of the program that needs CUPTI
+  conda     in the conda environment of that program
+  apt       the distribution's own package
+  apt, dnf  NVIDIA's package
+  conda     in any conda environment
+  pip       in any Python environment
+  copy      files of NVIDIA's devel image
 
 The last step of the Dockerfile asks the image's own loader for the libraries that the phase needs. If one is not \
 found, the build fails. If the image is already ready for the phase, the Dockerfile contains only this step.

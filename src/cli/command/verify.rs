@@ -28,7 +28,7 @@ use image_source::ImageConfig;
 const HELP: &str = "\
 Audits the container that it runs in: its files and mounts, the environment, user and capabilities of this process, \
 and what /proc and /dev show of the host. Of the mounts, it reads those in system directories such as /usr, and those that \
-a variable, the working directory or the command leads to. --platform and the options for registries have no use here.
+a variable, the working directory or the command leads to.
 
 With a command, the audit is about that command. If the exit code would be 0, the command then replaces this process. \
 Otherwise it is not started, except with --anyway.
