@@ -139,8 +139,9 @@ fn finding_blocks<'a>(checked: &CheckedBuildFile<'a>, found: &'a StepFinding) ->
     let label = format!("{}[{}]", finding.severity.name(), finding.rule);
     let tone = ReportTone::of_severity(finding.severity);
     let mut blocks = vec![
+        Block::TextLines("\n".to_owned()),
         Block::Styled {
-            text: format!("\n{}: {}", styled(tone.style(), &label), finding.message),
+            text: format!("{}: {}", styled(tone.style(), &label), finding.message),
             plain: format!("{label}: {}", finding.message),
         },
         Block::Paragraph("  ", format!("at {}:{lines}", checked.name())),
@@ -154,7 +155,7 @@ fn finding_blocks<'a>(checked: &CheckedBuildFile<'a>, found: &'a StepFinding) ->
     }
     blocks.push(Block::Paragraph("  ", format!("fix: {}", finding.fix)));
     if let Some(replacement) = &found.replacement {
-        blocks.push(Block::Caption("instead"));
+        blocks.push(Block::Paragraph("  ", "instead:".to_owned()));
         blocks.push(Block::Code(replacement.clone()));
     }
     blocks
