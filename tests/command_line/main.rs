@@ -42,3 +42,4 @@ mod plans;
 mod profilers;
 mod reports;
 mod rules;
+mod wheel;
