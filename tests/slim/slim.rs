@@ -1315,7 +1315,7 @@ fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {
     let output = slim(&[&*from, "--phase", "profiling", "--drop", "-o", &to]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let saved = format!(
-        "  ~ /{lib}/libcupti.so.12, /{lib}/libcupti.so.2025.1.1: identical to /{lib}/libcupti.so, stored once, {} bytes less",
+        "  ~ /{lib}/libcupti.so.12, /{lib}/libcupti.so.2025.1.1: identical to /{lib}/libcupti.so, stored once, {} B less",
         2 * cupti.len()
     );
     assert!(

@@ -231,19 +231,15 @@ impl<'w> Chunk<'w> {
         if !said.contains(&format!("audit of the new image: {expected} for {phase}")) {
             differences.push(format!("the audit says {verdict}: {said}"));
         }
-        let sum = |report: &Value, key: &str| -> i128 {
+        let sum = |report: &Value| -> u64 {
             let layers = report["image"]["layers"].as_array().unwrap().iter();
-            layers.map(|layer| i128::from(layer[key].as_u64().unwrap())).sum()
+            layers.map(|layer| layer["bytes"].as_u64().unwrap()).sum()
         };
-        for (what, key) in [("unpacked", "bytes"), ("stored", "compressed_bytes")] {
-            let line = said.lines().find(|line| line.trim_start().starts_with(what)).unwrap();
-            let mut words = line.rsplit(' ');
-            let (sense, _, change) = (words.next().unwrap(), words.next(), words.next().unwrap());
-            let change: i128 = change.parse().unwrap();
-            let change = if sense == "less" { -change } else { change };
-            if sum(report, key) - sum(&self.reports[way.number], key) != change {
-                differences.push(format!("{what}: {line}"));
-            }
+        let (before, after) = (sum(&self.reports[way.number]), sum(report));
+        let sense = if after < before { "less" } else { "more" };
+        let [before, after, change] = [before, after, after.abs_diff(before)].map(short_size);
+        if !said.contains(&format!("  size: {before} before, {after} after, {change} {sense}\n")) {
+            differences.push(format!("{before} before, {after} after, not as said: {said}"));
         }
         differences
     }
@@ -312,4 +308,13 @@ fn program(words: &[&str]) -> Output {
 
 fn tool(program: &str, words: &[&str]) -> Output {
     Command::new(program).args(words).stdin(Stdio::null()).output().unwrap()
+}
+
+/// A size as slim writes it.
+fn short_size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{}.{} kB", bytes / 1_000, bytes / 100 % 10),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10),
+    }
 }

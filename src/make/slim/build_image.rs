@@ -197,7 +197,6 @@ impl<'a> ImageBuilder<'a> {
             config,
             manifest,
             manifest_type: self.family.manifest_type(),
-            form: self.form,
             added,
             limits: self.limits,
         })

@@ -66,7 +66,6 @@ pub(crate) struct NewImage<'a> {
     pub config: Vec<u8>,
     pub manifest: Vec<u8>,
     pub manifest_type: &'static str,
-    pub form: LayerStorage,
     /// The added layer; `None` if nothing was changed.
     pub added: Option<AddedLayer>,
     pub(super) limits: &'a Limits,
@@ -110,9 +109,8 @@ impl NewImage<'_> {
         Digest::of(&self.config)
     }
 
-    /// The size of all layers in bytes, stored and uncompressed.
-    pub(crate) fn sizes(&self) -> (u64, u64) {
-        let stored = self.layers.iter().map(|layer| layer.blob.size).sum();
-        (stored, self.layers.iter().map(|layer| layer.blob.bytes).sum())
+    /// The uncompressed size of all layers in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.blob.bytes).sum()
     }
 }

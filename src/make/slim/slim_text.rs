@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::added_layer::{MISLEADING, SlimInput};
-use super::new_image::{LayerStorage, NewImage};
+use super::new_image::NewImage;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
 use crate::make::remedy::install_folder::FolderDiscovery;
@@ -46,9 +46,9 @@ pub(crate) fn describe_decision(making: &SlimInput<'_>) -> String {
     }
     for twins in &decision.twins {
         let links: Vec<String> = twins.links.iter().map(ToString::to_string).collect();
-        let (file, bytes) = (&twins.file, twins.saved_bytes());
+        let (file, bytes) = (&twins.file, format_size(twins.saved_bytes()));
         let links = links.join(", ");
-        let _ = writeln!(out, "  ~ {links}: identical to {file}, stored once, {bytes} bytes less");
+        let _ = writeln!(out, "  ~ {links}: identical to {file}, stored once, {bytes} less");
     }
     for (path, why) in &decision.stays {
         let _ = writeln!(out, "  = {path}: {why}");
@@ -123,34 +123,15 @@ fn brings(out: &mut String, making: &SlimInput<'_>) {
 
 /// The resulting image.
 pub(crate) fn describe_result(making: &SlimInput<'_>, made: &NewImage<'_>, audit: &AuditedImage) -> String {
-    let mut out = String::new();
-    let layers = &making.facts.layers;
-    let stored: u64 = layers.iter().map(|layer| layer.compressed).sum();
-    let bytes: u64 = layers.iter().map(|layer| layer.bytes).sum();
-    let (stored_now, bytes_now) = made.sizes();
-    let mut sizes = vec![("unpacked", bytes, bytes_now)];
-    // Plain tars have the same size stored and unpacked.
-    if made.form == LayerStorage::Blobs {
-        sizes.push(("stored", stored, stored_now));
-    }
-    for (what, was, is) in sizes {
-        let _ = writeln!(
-            out,
-            "  {what}: {} before, {} after, {}",
-            format_size(was),
-            format_size(is),
-            change(was, is)
-        );
-    }
-    let _ = writeln!(out, "  audit of the new image: {}", audit.verdict());
-    out
-}
-
-/// The difference between two sizes, in bytes.
-fn change(before: u64, after: u64) -> String {
-    // Exact, because a layer of a few kilobytes would not show in a difference of gigabytes.
-    match after.checked_sub(before) {
-        Some(more) => format!("{more} bytes more"),
-        None => format!("{} bytes less", before - after),
-    }
+    let before: u64 = making.facts.layers.iter().map(|layer| layer.bytes).sum();
+    let after = made.bytes();
+    let change = match after.checked_sub(before) {
+        Some(more) => format!("{} more", format_size(more)),
+        None => format!("{} less", format_size(before - after)),
+    };
+    let (before, after) = (format_size(before), format_size(after));
+    format!(
+        "  size: {before} before, {after} after, {change}\n  audit of the new image: {}\n",
+        audit.verdict()
+    )
 }
