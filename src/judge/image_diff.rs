@@ -172,9 +172,9 @@ fn owner_bytes(audit: &AuditedImage) -> BTreeMap<String, u64> {
     let rootfs: &Rootfs = &audit.facts.contexts.as_is.rootfs;
     let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
     let mut counted = CountedContents::default();
-    rootfs.visit(|path, _, node| {
+    rootfs.visit(|path, id, node| {
         if let NodeKind::File(file) = &node.kind
-            && counted.is_new(file)
+            && counted.is_new(rootfs, id)
         {
             *bytes.entry(owner_of(path)).or_default() += file.bytes;
         }

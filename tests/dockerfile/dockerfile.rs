@@ -47,7 +47,7 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 /// A fixture with more files, as the layout `image` in a directory.
-fn fixture(name: &str, more: &Layer, config: &[(&str, &str)]) -> TempDir {
+pub fn fixture(name: &str, more: &Layer, config: &[(&str, &str)]) -> TempDir {
     let config = config.iter().map(|(key, value)| (*key, Value::from(*value)));
     fixture_with(name, more, config.collect())
 }
@@ -71,7 +71,7 @@ fn fixture_with(name: &str, more: &Layer, config: Vec<(&str, Value)>) -> TempDir
 }
 
 /// The files of a system that can run build steps.
-fn system() -> Layer {
+pub fn system() -> Layer {
     let programs = [
         "usr/bin/sh",
         "usr/bin/ln",
@@ -95,7 +95,7 @@ fn apt() -> Layer {
 }
 
 /// The Dockerfile for the image in the directory. A linter must accept it.
-fn written(folder: &TempDir, arguments: &[&str]) -> String {
+pub fn written(folder: &TempDir, arguments: &[&str]) -> String {
     let all = [&["dockerfile", "oci:image", "--base", "base:1"], arguments].concat();
     let output = run(folder.path(), &all);
     let said = String::from_utf8_lossy(&output.stderr);

@@ -33,4 +33,5 @@ mod support;
 mod dockerfile;
 mod dockerfile_builds;
 mod dockerfile_generated;
+mod odd_images;
 mod project_phases;

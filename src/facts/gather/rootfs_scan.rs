@@ -94,9 +94,9 @@ pub(super) fn scan_image(
 fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile], machine: &str) -> RootfsScan {
     let mut scan = RootfsScan::default();
     // A single walk, because an image can have millions of files.
-    rootfs.visit(|path, _, node| {
+    rootfs.visit(|path, id, node| {
         cupti_files::add_cupti_node(rootfs, knowledge.library, profiles, &mut scan.found, path, node);
-        scan.weight.add_node(knowledge.tables, path, node);
+        scan.weight.add_node(rootfs, knowledge.tables, path, id);
         scan.inventory.add_node(path, node);
         scan.around.add_node(rootfs, knowledge, profiles, machine, (path, node));
         let is_folder = matches!(node.kind, NodeKind::Directory(_));

@@ -7,10 +7,9 @@ use crate::knowledge::{KnowledgeTables, matches_name_pattern};
 use image_linkage::elf::SymbolRole;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{NodeKind, RootfsNode};
+use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
 use image_source::Image;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A file that may be dead weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +22,24 @@ pub struct DeadWeightFile {
     pub bytes: u64,
     /// Its layer, counted from 0 at the bottom.
     pub layer: usize,
+    /// Its hard links, if it has any.
+    pub links: Option<HardLinks>,
+}
+
+/// The hard links of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HardLinks {
+    /// The file that they share.
+    pub file: NodeId,
+    /// The number of its names in the image.
+    pub names: usize,
+}
+
+/// The size of the files in bytes. Hard links to one file count once.
+pub fn total_bytes<'f>(files: impl IntoIterator<Item = &'f DeadWeightFile>) -> u64 {
+    let mut counted = BTreeSet::new();
+    let is_new = |file: &&DeadWeightFile| file.links.is_none_or(|links| counted.insert(links.file));
+    files.into_iter().filter(is_new).map(|file| file.bytes).sum()
 }
 
 /// A use that keeps a kind of file but is not visible in an object's ELF data.
@@ -42,6 +59,8 @@ pub(crate) struct DeadWeightScan {
     pub files: Vec<DeadWeightFile>,
     pub uses: Vec<DeadWeightUse>,
     last_folder: LastFolder,
+    /// The number of names of each file with hard links.
+    names: BTreeMap<NodeId, usize>,
     /// Whether the image has more files than the limit.
     pub is_cut: bool,
 }
@@ -51,10 +70,15 @@ pub const JUDGED_DEAD_WEIGHT: usize = 30_000;
 
 impl DeadWeightScan {
     /// Adds one node of the file system.
-    pub fn add_node(&mut self, tables: &'static KnowledgeTables, path: &RootPath, node: &RootfsNode) {
+    pub fn add_node(&mut self, rootfs: &Rootfs, tables: &'static KnowledgeTables, path: &RootPath, id: NodeId) {
+        let node = rootfs.node(id);
         let NodeKind::File(facts) = &node.kind else {
             return;
         };
+        let linked = rootfs.hard_linked(id);
+        if let Some(file) = linked {
+            *self.names.entry(file).or_default() += 1;
+        }
         let table = &tables.dead_weight;
         if !table.may_match(path.as_bytes(), &mut self.last_folder) {
             return;
@@ -68,6 +92,8 @@ impl DeadWeightScan {
                 path: path.clone(),
                 bytes: facts.bytes,
                 layer: node.layer,
+                // Counted at the end of the walk.
+                links: linked.map(|file| HardLinks { file, names: 0 }),
             }),
             None => {}
         }
@@ -94,6 +120,9 @@ impl DeadWeightScan {
                     why: &used.why,
                 }));
             }
+        }
+        for links in self.files.iter_mut().filter_map(|file| file.links.as_mut()) {
+            links.names = self.names.get(&links.file).copied().unwrap_or_default();
         }
         // Lookups in this list are binary searches.
         self.files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -134,14 +163,13 @@ fn has_export(kind: &DeadWeightKind, facts: &FileFacts) -> bool {
     })
 }
 
-/// The counted contents. Hard links share their facts and content. Equal plain files share facts too, but each has its
-/// own content.
+/// The files whose bytes were counted. Hard links share one file.
 #[derive(Debug, Default)]
-pub struct CountedContents(BTreeSet<usize>);
+pub struct CountedContents(BTreeSet<NodeId>);
 
 impl CountedContents {
-    /// Whether the content of a file was not counted before.
-    pub fn is_new(&mut self, facts: &Arc<FileFacts>) -> bool {
-        facts.is_plain() || self.0.insert(Arc::as_ptr(facts).addr())
+    /// Whether the content of this node was not counted before.
+    pub fn is_new(&mut self, rootfs: &Rootfs, id: NodeId) -> bool {
+        rootfs.hard_linked(id).is_none_or(|file| self.0.insert(file))
     }
 }

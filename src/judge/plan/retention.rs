@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::asked_files::AskedFiles;
+use crate::facts::weight::dead_weight::HardLinks;
 use crate::facts::{self, DeadWeightFile, FileReference, FileReferrer, ImageFacts, ReferenceKind};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{Phase, Profiler};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
+use image_linkage::rootfs::NodeId;
 
 /// A file to keep or remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub struct PlanItem {
     pub path: RootPath,
     /// Its kind in `profiles/cupti/dead-weight.yaml`.
     pub kind: &'static str,
-    /// Its size in bytes.
+    /// Its size in bytes; 0 if the content counts at another hard link to it.
     pub bytes: u64,
     /// Its layer, counted from 0 at the bottom.
     pub layer: usize,
@@ -67,7 +69,36 @@ pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phas
             _ => {}
         }
     }
+    count_hard_links_once(facts, &mut split);
     split
+}
+
+/// Leaves the size of a file with hard links at one of its names. Removing some of the names frees nothing.
+fn count_hard_links_once(facts: &ImageFacts, split: &mut RetentionSplit) {
+    let links = |item: &PlanItem| {
+        let at = facts.dead_weight.binary_search_by(|file| file.path.cmp(&item.path));
+        facts.dead_weight.get(at.ok()?)?.links
+    };
+    let mut dropped: BTreeMap<NodeId, usize> = BTreeMap::new();
+    for HardLinks { file, .. } in split.drop.iter().filter_map(links) {
+        *dropped.entry(file).or_default() += 1;
+    }
+    let mut counted = BTreeSet::new();
+    for item in &mut split.drop {
+        match links(item) {
+            Some(HardLinks { file, names }) if dropped.get(&file).is_some_and(|dropped| *dropped < names) => {
+                item.bytes = 0;
+                item.because += "; a hard link to it stays and keeps the content";
+            }
+            Some(HardLinks { file, .. }) if !counted.insert(file) => item.bytes = 0,
+            _ => {}
+        }
+    }
+    for item in &mut split.keep {
+        if links(item).is_some_and(|links| !counted.insert(links.file)) {
+            item.bytes = 0;
+        }
+    }
 }
 
 fn speaks_of(phase: &Phase, file: &DeadWeightFile) -> bool {

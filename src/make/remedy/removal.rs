@@ -173,7 +173,7 @@ impl TarSize {
         self.bytes += BLOCK * if long { 3 } else { 1 };
         if let NodeKind::File(facts) = &rootfs.node(id).kind
             // A tar contains the content of the first hard link only.
-            && self.counted.is_new(facts)
+            && self.counted.is_new(rootfs, id)
         {
             self.bytes += facts.bytes.div_ceil(BLOCK) * BLOCK;
         }

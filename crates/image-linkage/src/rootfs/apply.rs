@@ -32,6 +32,15 @@ pub fn merge_layers<L: Borrow<LayerIndex>>(layers: impl IntoIterator<Item = L>) 
     (rootfs, problems)
 }
 
+/// The target of a hard link.
+struct LinkedFile<'l> {
+    kind: NodeKind,
+    /// Its path, if it is in the same layer.
+    own: &'l RootPath,
+    /// Its node, if it is in a lower layer.
+    below: Option<NodeId>,
+}
+
 impl Rootfs {
     /// Adds one more layer on top, with index `number`.
     #[must_use]
@@ -46,12 +55,12 @@ impl Rootfs {
         // Resolve hard links before anything is hidden: they may refer to a file of a lower layer.
         let mut links: Vec<(RootPath, &RootPath)> = layer.entries.hard_links().collect();
         links.sort_unstable();
-        let linked: Vec<(RootPath, NodeKind)> = links
+        let linked: Vec<(RootPath, LinkedFile<'_>)> = links
             .into_iter()
             .filter_map(|(path, target)| {
                 // Engines remove the old file at a path before they create the link.
-                let kind = (path != *target).then(|| self.hardlink(layer, target)).flatten();
-                if kind.is_none() {
+                let file = (path != *target).then(|| self.hardlink(layer, target)).flatten();
+                if file.is_none() {
                     let what = format!("the hard link target {target} is not a file in this layer or a lower one");
                     let path = path.clone();
                     problems.push(ApplyProblem {
@@ -61,7 +70,7 @@ impl Rootfs {
                         kind: ProblemKind::Refused,
                     });
                 }
-                Some((path, kind?))
+                Some((path, file?))
             })
             .collect();
         // Before the layer's own entries, because whiteouts hide only lower layers (image-spec, layer.md, "Whiteouts").
@@ -81,28 +90,35 @@ impl Rootfs {
                 self.place(parent, name, entry, number);
             }
         }
-        for (path, kind) in linked {
+        for (path, LinkedFile { kind, own, below }) in linked {
             let parent = self.made_directory(&path.parent(), number);
-            self.insert(parent, path.name(), RootfsNode { kind, layer: number });
+            let link = self.insert(parent, path.name(), RootfsNode { kind, layer: number });
+            if let Some(file) = below.or_else(|| self.exact(own)) {
+                let file = self.hard_linked(file).unwrap_or(file);
+                self.linked.extend([(file, file), (link, file)]);
+            }
         }
     }
 
     /// The target of a hard link: first in the same layer, then below.
-    fn hardlink(&self, layer: &LayerIndex, target: &RootPath) -> Option<NodeKind> {
-        let (path, entry) = layer.follow_hardlink(target);
-        match entry {
-            Some(LayerEntry::File(facts)) => return Some(NodeKind::File(Arc::clone(facts))),
-            Some(LayerEntry::Symlink(to)) => return Some(NodeKind::Symlink(to.clone())),
-            Some(LayerEntry::Special) => return Some(NodeKind::Special),
+    fn hardlink<'l>(&self, layer: &'l LayerIndex, target: &'l RootPath) -> Option<LinkedFile<'l>> {
+        let (own, entry) = layer.follow_hardlink(target);
+        let (kind, below) = match entry {
+            Some(LayerEntry::File(facts)) => (NodeKind::File(Arc::clone(facts)), None),
+            Some(LayerEntry::Symlink(to)) => (NodeKind::Symlink(to.clone()), None),
+            Some(LayerEntry::Special) => (NodeKind::Special, None),
             // link(2) fails for a directory.
             Some(LayerEntry::Directory(..)) => return None,
             // Not in this layer, or a cycle: a lower layer may have the file.
-            Some(LayerEntry::Hardlink(_)) | None => {}
-        }
-        match &self.node(self.exact(path)?).kind {
-            NodeKind::Directory(_) => None,
-            kind => Some(kind.clone()),
-        }
+            Some(LayerEntry::Hardlink(_)) | None => {
+                let below = self.exact(own)?;
+                match &self.node(below).kind {
+                    NodeKind::Directory(_) => return None,
+                    kind => (kind.clone(), Some(below)),
+                }
+            }
+        };
+        Some(LinkedFile { kind, own, below })
     }
 
     /// The node at this path, without following links.

@@ -20,6 +20,8 @@ pub struct Rootfs {
     pub(super) nodes: Vec<RootfsNode>,
     /// The access rights of directories that differ from root's with mode 0755, the common case.
     pub(super) guarded: BTreeMap<NodeId, DirectoryAccess>,
+    /// The hard links, with the node of the file that each was made for. That file is here, too.
+    pub(super) linked: BTreeMap<NodeId, NodeId>,
 }
 
 /// A node and its layer.
@@ -62,6 +64,7 @@ impl Default for Rootfs {
                 layer: 0,
             }],
             guarded: BTreeMap::new(),
+            linked: BTreeMap::new(),
         }
     }
 }
@@ -75,6 +78,11 @@ impl Rootfs {
             // An ID of another file system yields the root instead of a panic.
             .or(self.nodes.first())
             .expect("a file system has its root")
+    }
+
+    /// The file that a hard link was made for, which all its links share; `None` for a file without hard links.
+    pub fn hard_linked(&self, id: NodeId) -> Option<NodeId> {
+        self.linked.get(&id).copied()
     }
 
     /// The entries of a directory, sorted by name; none for other nodes.

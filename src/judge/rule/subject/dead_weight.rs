@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, count, text};
+use crate::facts::weight::dead_weight::total_bytes;
 use crate::facts::{self, DeadWeightFile, ImageFacts};
 use crate::knowledge::dead_weight::{DeadWeightTable, WeightPurpose};
 use crate::knowledge::rule::{FieldValue, SubjectKind};
@@ -33,7 +34,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 }
 
 fn subject(table: &DeadWeightTable, weight: WeightPurpose, files: &[&DeadWeightFile]) -> RuleSubject {
-    let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+    let bytes = total_bytes(files.iter().copied());
     SubjectKind::DeadWeight
         .subject([
             ("weight", text(weight.name())),
@@ -48,7 +49,7 @@ fn by_kind(table: &DeadWeightTable, files: &[&DeadWeightFile]) -> Vec<Evidence> 
     let kinds: BTreeSet<&str> = files.iter().map(|file| file.kind).collect();
     let line = |id: &str| {
         let of_kind = files.iter().filter(|file| file.kind == id);
-        let bytes: u64 = of_kind.clone().map(|file| file.bytes).sum();
+        let bytes = total_bytes(of_kind.clone().copied());
         // One path represents the kind, because a toolkit has thousands.
         let first = of_kind.clone().next()?;
         let what = &table.find_kind(id)?.what;
