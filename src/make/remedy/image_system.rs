@@ -31,8 +31,8 @@ pub(crate) struct ImageSystem {
     /// The Python that `python3` starts in a container.
     #[serde(serialize_with = "quote::serialize_optional_path")]
     pub python: Option<RootPath>,
-    /// Whether the image's `PATH` lacks the folders of system programs such as `ldconfig`.
-    pub lacks_sbin: bool,
+    /// The folders of system programs that the image's `PATH` lacks, in its form. A `RUN` needs their programs.
+    pub missing_path: String,
     /// Whether the image has a loader cache and ldconfig.
     pub has_cache: bool,
     /// Whether the image has CA certificates, which apt needs for https.
@@ -105,7 +105,7 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
         shell: lacks.is_empty(),
         lacks,
         python: find_on_path(facts, "python3"),
-        lacks_sbin: lacks_sbin(facts),
+        missing_path: missing_path(facts),
         has_cache: has_program(rootfs, "ldconfig") && rootfs.lookup(b"/etc/ld.so.cache").is_ok(),
         // The path of the bundle of update-ca-certificates(8) on Debian and Ubuntu.
         certificates: rootfs.lookup(b"/etc/ssl/certs/ca-certificates.crt").is_ok(),
@@ -115,12 +115,31 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     }
 }
 
-/// Whether a `RUN` cannot find programs in `/sbin`. dpkg calls these too.
-fn lacks_sbin(facts: &ImageFacts) -> bool {
-    // Docker's default PATH contains both.
-    let path = facts.image.config.env("PATH");
-    let has = |path: &str| path.split(':').any(|folder| matches!(folder, "/sbin" | "/usr/sbin"));
-    path.is_some_and(|path| !has(path))
+/// The folders whose programs a `RUN` calls, itself or by dpkg, and does not find on the image's `PATH`.
+fn missing_path(facts: &ImageFacts) -> String {
+    // Docker's default PATH contains all of them.
+    let Some(path) = facts.image.config.env("PATH") else {
+        return String::new();
+    };
+    // In most images /sbin is a link to /usr/sbin.
+    let real = |folder: &str| {
+        let found = facts.contexts.as_is.rootfs.lookup(folder.as_bytes());
+        found.map_or_else(|_| RootPath::from(folder), |found| found.path)
+    };
+    let mut has: Vec<RootPath> = path
+        .split(':')
+        .filter(|folder| folder.starts_with('/'))
+        .map(real)
+        .collect();
+    let mut missing = Vec::new();
+    for folder in ["/usr/sbin", "/usr/bin", "/sbin", "/bin"] {
+        let real = real(folder);
+        if !has.contains(&real) {
+            has.push(real);
+            missing.push(folder);
+        }
+    }
+    missing.join(":")
 }
 
 /// The children of a folder, by path.
