@@ -10,7 +10,7 @@ use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::knowledge::LibraryProfile;
 use crate::knowledge::file_interest::LIBRARY_PATH;
 use crate::make::quote;
-use image_linkage::loader::DynamicLoader;
+use image_linkage::loader::{DynamicLoader, Libc};
 use image_linkage::path::RootPath;
 
 /// The check at the end of a build, made by the image's own loader.
@@ -55,7 +55,8 @@ pub(super) fn names_to_check(library: &LibraryProfile, way: &InstallMethod, need
         .collect()
 }
 
-/// The objects linked with libcupti, and the library's name if a plain process gets it now.
+/// The objects linked with libcupti, and the library's name if a plain process gets it now. musl's loader is not asked:
+/// libcupti does not load there.
 ///
 /// Errors: [`RemedyError::Name`] for a name that a Dockerfile cannot contain.
 pub(super) fn check_without_install(
@@ -64,6 +65,9 @@ pub(super) fn check_without_install(
     plan: &Plan,
     needs: &[RequiredLibrary],
 ) -> Result<BuildCheck, RemedyError> {
+    if linker.libc == Libc::Musl {
+        return Ok(BuildCheck::default());
+    }
     // A program that opens libcupti with dlopen starts without it; one with a DT_NEEDED does not.
     let breaks = target
         .consumers

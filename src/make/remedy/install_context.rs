@@ -5,7 +5,7 @@ use super::image_system::{ImageSystem, read_image_system};
 use super::install_folder::volume_over;
 use super::install_method::MethodKind;
 use super::required_libraries::{self, RequiredLibrary};
-use super::target::require_glibc_linker;
+use super::target::require_linker;
 use super::target_release::{TargetRelease, choose_release};
 use super::{MethodObstacle, RemedyError};
 use crate::facts::software::cuda_runtime::CudaVersion;
@@ -50,7 +50,7 @@ impl<'a> InstallContext<'a> {
     ///
     /// Errors: A [`RemedyError`] if the image cannot load anything.
     pub(super) fn new(request: &'a RecipeRequest<'a>) -> Result<Self, RemedyError> {
-        let linker = require_glibc_linker(request.target)?;
+        let linker = require_linker(request.target)?;
         Ok(Self {
             request,
             linker,

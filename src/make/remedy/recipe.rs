@@ -15,6 +15,7 @@ use super::phase_recipe::{BroughtRelease, ForetoldAudit, PhaseRecipe};
 use super::removal::{is_in_volume, plan_removal};
 use super::required_libraries::{RequiredLibrary, apis_newer_than_release};
 use super::search_path_setup::{SearchPathSetup, changed_library_path, set_up_search_path};
+use super::target::require_glibc_linker;
 use super::target_release::{TargetRelease, known_file};
 use super::{MethodObstacle, RemedyError};
 use crate::facts::ImageFacts;
@@ -35,13 +36,17 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     let RecipeRequest {
         target, phase, plan, ..
     } = *request;
+    let lacks_cupti = plan.lacks_cupti(target);
+    if lacks_cupti {
+        require_glibc_linker(target)?;
+    }
     let question = InstallContext::new(request)?;
     let mut drop = if request.drops {
         plan.drop.clone()
     } else {
         unneeded_files(target, &request.knowledge.profilers, &phase.without_drop())
     };
-    if plan.lacks_cupti(target) {
+    if lacks_cupti {
         // No program gets these files now, but the recipe may put them on the search path.
         let placed = find_in_place(target, phase, CacheUpdate::Build);
         let placed = placed.map(|found| found.files).unwrap_or_default();
@@ -49,7 +54,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     }
     let blank = blank_recipe(&question, &drop)?;
     // Install CUPTI only if that can change the verdict and the phase uses it.
-    let mut recipe = if plan.lacks_cupti(target) {
+    let mut recipe = if lacks_cupti {
         match with_links_alone(&question, &blank) {
             Some(recipe) => recipe,
             None => bring_in(&question, &blank)?,
@@ -117,6 +122,7 @@ fn blank_recipe(question: &InstallContext<'_>, drop: &[PlanItem]) -> Result<Phas
 /// Errors: A [`RemedyError`] if the image cannot be fixed, or the wanted release is unknown.
 pub(crate) fn make_outside_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
     let target = request.target;
+    require_glibc_linker(target)?;
     let question = InstallContext::new(request)?;
     let blank = blank_recipe(&question, &[])?;
     let made = || -> Result<PhaseRecipe, MethodObstacle> {

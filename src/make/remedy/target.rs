@@ -7,18 +7,31 @@ use image_linkage::layer::FileFacts;
 use image_linkage::loader::{DynamicLoader, Libc};
 use image_linkage::path::RootPath;
 
-/// The loader of an image that can be fixed.
+/// The loader of an image.
+///
+/// Errors: A [`RemedyError`] if it has none.
+pub(super) fn require_linker(target: &ImageFacts) -> Result<&DynamicLoader, RemedyError> {
+    target
+        .contexts
+        .as_is
+        .linker
+        .as_ref()
+        .ok_or_else(|| RemedyError::NoLoader {
+            image: target.image.reference.clone(),
+            platform: target.image.platform.to_string(),
+        })
+}
+
+/// The loader of an image into which CUPTI can be installed.
 ///
 /// Errors: A [`RemedyError`] if it has no loader, or musl's.
 pub(super) fn require_glibc_linker(target: &ImageFacts) -> Result<&DynamicLoader, RemedyError> {
-    let image = || target.image.reference.clone();
-    match &target.contexts.as_is.linker {
-        Some(linker) if linker.libc == Libc::Musl => Err(RemedyError::Musl { image: image() }),
-        Some(linker) => Ok(linker),
-        None => Err(RemedyError::NoLoader {
-            image: image(),
-            platform: target.image.platform.to_string(),
+    let linker = require_linker(target)?;
+    match linker.libc {
+        Libc::Musl => Err(RemedyError::Musl {
+            image: target.image.reference.clone(),
         }),
+        Libc::Glibc(_) => Ok(linker),
     }
 }
 
