@@ -99,7 +99,7 @@ type Case = (&'static str, fn(&Builder));
 #[ignore = "it builds images for minutes: make test-builds"]
 fn what_is_built_is_loaded_by_its_own_loader_and_passes_the_audit() {
     let Some(builder) = start() else { return };
-    let cases: [Case; 13] = [
+    let cases: [Case; 14] = [
         ("copied files are those of the phase", copied),
         ("files in the image are only led to", in_place),
         ("Debian's own package", own_package),
@@ -113,6 +113,7 @@ fn what_is_built_is_loaded_by_its_own_loader_and_passes_the_audit() {
         ("what is the user's", of_the_user),
         ("a CUPTI that lacks libgcc_s", without_libgcc),
         ("a result that does not work", broken),
+        ("musl, and what is easily lost", easily_lost),
     ];
     // `CUPTI_AUDIT_CASE` selects cases by name.
     let asked = std::env::var("CUPTI_AUDIT_CASE").unwrap_or_default();
@@ -523,5 +524,84 @@ fn broken(builder: &Builder) {
         let output = builder.build("broken:1", &broken, &[]);
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(!output.status.success() && said.contains(says), "{says}: {said}");
+    }
+}
+
+/// A small image with musl, and files and settings that builders lose.
+const EASILY_LOST: &str = r#"set -eu
+mkdir -p bin lib srv opt/bin etc tmp usr/local/cuda/lib64
+for name in sh ln mkdir rm cat stat; do ln -s busybox bin/$name; done
+cp -L /lib/ld-musl-x86_64.so.1 lib/
+head -c 3000000 /dev/zero > usr/local/cuda/lib64/libcublas_static.a
+ln usr/local/cuda/lib64/libcublas_static.a usr/local/cuda/lib64/libcurand_static.a
+head -c 2000000 /dev/zero > srv/1
+ln srv/1 srv/2
+mkfifo srv/fifo
+mknod srv/null c 1 3
+echo mine > srv/guarded
+python3 - << 'END'
+import os, struct
+rows = [(1, 6, -1), (2, 4, 1000), (4, 4, -1), (16, 4, -1), (32, 4, -1)]
+rows = b"".join(struct.pack("<HHi", *row) for row in rows)
+os.setxattr("srv/guarded", "system.posix_acl_access", struct.pack("<I", 2) + rows)
+END
+tar --xattrs --xattrs-include='*' -cf ../root.tar .
+"#;
+
+fn easily_lost(builder: &Builder) {
+    let root = builder.at("root");
+    std::fs::create_dir_all(root.join("bin")).unwrap();
+    let busybox = crate::support::part("launchers").unwrap().join("bin/busybox");
+    std::fs::copy(busybox, root.join("bin/busybox")).unwrap();
+    let made = std::process::Command::new("sh")
+        .args(["-c", EASILY_LOST])
+        .current_dir(&root)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    builder
+        .engine
+        .must(&["import", builder.at("root.tar").to_str().unwrap(), "musl:1"]);
+    let settings = "FROM musl:1\nENV PATH=/opt/bin TABBED=\"a\tb  \\\\c \\$D\"\nLABEL by=\"a\tb\"\n\
+                    HEALTHCHECK CMD test\t-e /srv/1\nONBUILD RUN true\t1\n";
+    builder.must_build("lost:1", settings);
+    let config = |image: &str| {
+        let what = "{{json .Config.Env}} {{json .Config.Labels}} {{json .Config.Healthcheck}} {{json .Config.OnBuild}}";
+        builder.engine.must(&["image", "inspect", "--format", what, image])
+    };
+    let version = builder.engine.must(&["version", "--format", "{{.Server.Version}}"]);
+    let is_before_24 = version.split('.').next().unwrap().parse::<u32>().unwrap() < 24;
+    let text = builder.dockerfile("lost:1", "inference", &[]);
+    assert!(text.contains("static-libraries, 3.0 MB: "), "{text}");
+    for loss in [": /srv/fifo and 1 more\n", " slim keeps them: /srv/guarded\n"] {
+        assert!(text.contains(loss), "{text}");
+    }
+    for by in builder.builders() {
+        let output = builder.build_by(by, "made:1", &text, &[]);
+        assert!(output.status.success(), "{by:?}: {text}\n{output:?}");
+        assert_eq!(config("made:1"), config("lost:1"));
+        let audited = builder.audit("made:1", "inference");
+        assert_eq!(audited.said_verdict(), Builder::foretold(&text, "inference"), "{text}");
+        let layers = audited.report["image"]["layers"].as_array().unwrap();
+        let bytes: u64 = layers.iter().map(|layer| layer["bytes"].as_u64().unwrap()).sum();
+        let after = text.split("after: about ").nth(1).unwrap().split(' ').next().unwrap();
+        #[expect(clippy::cast_precision_loss, reason = "megabytes, to one part in twenty")]
+        let real = bytes as f64 / 1e6;
+        let after: f64 = after.parse().unwrap();
+        assert!((real - after).abs() < 0.1, "{real} MB, not {after}");
+        let words = ["/bin/stat", "-c", "%n %F", "/srv/fifo", "/srv/null"];
+        let said = builder.run("made:1", &words);
+        let kinds = String::from_utf8(said.stdout).unwrap();
+        let kept = "/srv/fifo fifo\n/srv/null character special file\n";
+        let is_lost = by == BuildEngine::BuildKit && is_before_24;
+        assert_eq!(
+            kinds,
+            if is_lost {
+                "/srv/null regular empty file\n"
+            } else {
+                kept
+            },
+            "{by:?}"
+        );
     }
 }

@@ -9,7 +9,7 @@ use crate::cli::image_reader::{ONE_PLATFORM, PreparedCommand};
 use crate::cli::option_values::{VIA, one_of};
 use crate::cli::output_file;
 use crate::cli::shared_args::{CuptiOnlyArgs, ReadArgs, fill_list};
-use crate::cli::terminal::{CommandError, report_error, write_verbatim};
+use crate::cli::terminal::{CommandError, report_error, report_warning, write_verbatim};
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::facts::{GatherOptions, ImageFacts};
 use crate::judge::audit::judge_image;
@@ -200,6 +200,8 @@ impl DockerfileInputs<'_> {
             drops: self.args.drop,
         };
         let recipe = make_recipe(&request)?;
+        let losses = recipe.removal.iter().flat_map(|removal| &removal.losses);
+        losses.for_each(|loss| report_warning(loss));
         Ok(dockerfile::fill_page(self.facts, plan, recipe, &self.base)?)
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct RemovalPlan {
     pub sites: Vec<RootPath>,
     /// Whether the image has dpkg's file lists.
     pub has_dpkg_lists: bool,
+    /// The losses when a build copies the remaining files into one layer, as sentences.
+    pub losses: Vec<String>,
 }
 
 /// Paths that are removed for one reason.
@@ -53,7 +55,7 @@ pub(crate) fn plan_removal(facts: &ImageFacts, drop: &[PlanItem]) -> Option<Remo
     }
     let rootfs = &facts.contexts.as_is.rootfs;
     let gone: BTreeSet<RootPath> = drop.iter().copied().flat_map(paths_of).cloned().collect();
-    let (whole, left) = whole_folders(rootfs, &gone);
+    let (whole, kept) = whole_folders(rootfs, &gone);
     let mut groups: BTreeMap<(&'static str, &str), RemovalGroup> = BTreeMap::new();
     for item in drop {
         let key = (item.kind, item.because.as_str());
@@ -78,9 +80,10 @@ pub(crate) fn plan_removal(facts: &ImageFacts, drop: &[PlanItem]) -> Option<Remo
         unwritable,
         sites: sites.into_iter().collect(),
         before: facts.layers.iter().map(|layer| layer.bytes).sum(),
-        after: left,
+        after: kept.tar.bytes,
         layers: facts.layers.len(),
         has_dpkg_lists: rootfs.lookup(b"/var/lib/dpkg/info").is_ok(),
+        losses: losses(&kept),
     })
 }
 
@@ -137,15 +140,50 @@ fn highest(whole: &BTreeSet<RootPath>, path: &RootPath) -> RootPath {
     folders.last().unwrap_or_else(|| path.clone())
 }
 
-/// The folders whose contents are all removed, and the tar size of the rest.
-fn whole_folders(rootfs: &Rootfs, gone: &BTreeSet<RootPath>) -> (BTreeSet<RootPath>, u64) {
+/// The files that are not removed.
+#[derive(Default)]
+struct KeptFiles {
+    tar: TarSize,
+    /// FIFOs and device nodes.
+    special: Vec<RootPath>,
+    /// Files and folders with an access control list.
+    guarded: Vec<RootPath>,
+}
+
+/// The losses of `COPY --from`, seen with both builders of Docker 20.10. `BuildKit` 0.11 keeps FIFOs and devices
+/// (github.com/tonistiigi/fsutil, commit 331e532).
+fn losses(kept: &KeptFiles) -> Vec<String> {
+    let loss = |paths: &[RootPath], words: &str| {
+        let first = paths.first()?;
+        let more = match paths.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        Some(format!("{words}: {first}{more}"))
+    };
+    let special = "BuildKit before 0.11 drops FIFOs and turns device nodes into empty files, but the classic builder and \
+                   cupti-audit slim keep them";
+    let guarded = "Docker 20.10 drops access control lists from the layers it builds, but cupti-audit slim keeps them";
+    let losses = [loss(&kept.special, special), loss(&kept.guarded, guarded)];
+    losses.into_iter().flatten().collect()
+}
+
+/// The folders whose contents are all removed, and the other files.
+fn whole_folders(rootfs: &Rootfs, gone: &BTreeSet<RootPath>) -> (BTreeSet<RootPath>, KeptFiles) {
     let (mut losing, mut kept) = (BTreeSet::new(), BTreeSet::new());
-    let mut tar = TarSize::default();
+    let mut files = KeptFiles::default();
     rootfs.visit(|path, id, node| {
         // Sum the kept files and not the removed ones: a removed file may occupy space in several layers.
         let goes = gone.contains(path);
         if !goes {
-            tar.take(rootfs, path, id);
+            files.tar.take(rootfs, path, id);
+            // A container gets its own /dev.
+            if matches!(node.kind, NodeKind::Special) && !path.starts_with(&RootPath::from("dev")) {
+                files.special.push(path.clone());
+            }
+            if rootfs.access(id).is_some_and(|(_, list)| list.is_some()) {
+                files.guarded.push(path.clone());
+            }
         }
         // An empty folder does not keep its parent.
         if !matches!(node.kind, NodeKind::Directory(_)) {
@@ -154,7 +192,7 @@ fn whole_folders(rootfs: &Rootfs, gone: &BTreeSet<RootPath>) -> (BTreeSet<RootPa
             path.folders().all(|folder| holders.insert(folder));
         }
     });
-    (&losing - &kept, tar.bytes)
+    (&losing - &kept, files)
 }
 
 /// The size of a tar (POSIX.1, pax Interchange Format): 512 bytes per entry, with contents padded to blocks of that
@@ -183,16 +221,44 @@ impl TarSize {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
 
-    use super::{highest, whole_folders};
-    use image_linkage::layer::{LayerEntry, LayerIndex};
+    use super::{highest, losses, whole_folders};
+    use image_linkage::layer::{AccessList, FileFacts, LayerEntry, LayerIndex};
     use image_linkage::path::RootPath;
+
+    #[test]
+    fn a_loss_is_said_unless_the_file_goes_or_is_a_device_of_the_container() {
+        // One named user, and the mask that it requires.
+        let list = b"\x02\0\0\0\x02\0\x04\0\xe8\x03\0\0\x10\0\x04\0\xff\xff\xff\xff";
+        let guarded = FileFacts {
+            access_list: AccessList::read(list).map(Arc::new),
+            ..FileFacts::default()
+        };
+        let mut layer = LayerIndex::empty();
+        for path in ["dev/null", "a/fifo", "srv/fifo"] {
+            layer.entries.insert(&RootPath::from(path), LayerEntry::Special);
+        }
+        let guarded = LayerEntry::File(Arc::new(guarded));
+        layer.entries.insert(&RootPath::from("srv/guarded"), guarded);
+        let (rootfs, _) = image_linkage::rootfs::merge_layers([&layer]);
+        let said = |gone: &[&str]| {
+            let gone = gone.iter().map(|path| RootPath::from(*path)).collect();
+            let said = losses(&whole_folders(&rootfs, &gone).1);
+            said.iter()
+                .map(|loss| loss.rsplit(": ").next().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(said(&[]), ["/a/fifo and 1 more", "/srv/guarded"]);
+        assert_eq!(said(&["a/fifo"]), ["/srv/fifo", "/srv/guarded"]);
+        assert_eq!(said(&["a/fifo", "srv/fifo", "srv/guarded"]), [""; 0]);
+    }
 
     #[test]
     fn a_folder_goes_as_a_whole_only_if_nothing_in_it_stays() {
         let mut layer = LayerIndex::empty();
         for path in ["a/x/1", "a/x/y/2", "a/stays", "b/z/3", "a-b/4"] {
-            let file = LayerEntry::File(std::sync::Arc::default());
+            let file = LayerEntry::File(Arc::default());
             layer.entries.insert(&RootPath::from(path), file);
         }
         let (rootfs, _) = image_linkage::rootfs::merge_layers([&layer]);
