@@ -147,3 +147,10 @@ fn files_that_a_builder_loses_are_said() {
     });
     written(&fixture("devel", &more, &[]), &["--phase", "profiling"]);
 }
+
+#[test]
+fn the_prediction_knows_that_pips_lists_lose_the_removed_files() {
+    let text = written(&fixture("pip-tensorflow", &files(), &[]), &["--phase", "inference"]);
+    assert!(text.contains("keep pip's lists of files correct"), "{text}");
+    assert!(text.contains("\n# audit of the result for inference: pass\n"), "{text}");
+}

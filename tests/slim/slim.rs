@@ -1352,6 +1352,19 @@ fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {
 /// nvcc links `libcudadevrt.a` and `libcudart_static.a` by default. They are removed only together with nvcc, and nvcc
 /// stays if something runs it.
 #[test]
+fn a_dry_run_knows_that_lists_of_packages_lose_the_removed_files() {
+    let place = Place::new();
+    let image = fixture("pip-tensorflow");
+    let inference = [&*image, "--phase", "inference", "--drop"];
+    let real = must(&[&inference[..], &["-o", &place.of("oci", "out")]].concat());
+    let dry = must(&[&inference[..], &["--dry-run"]].concat());
+    assert!(
+        real.starts_with(&dry) && dry.contains("/libcupti.so.12 "),
+        "{dry}{real}"
+    );
+}
+
+#[test]
 fn a_compiler_that_stays_keeps_the_archives_that_it_links_by_default() {
     let cuda = "usr/local/cuda-12.4";
     let own = ["libcudadevrt.a", "libcudart_static.a"].map(|name| format!("{cuda}/targets/x86_64-linux/lib/{name}"));

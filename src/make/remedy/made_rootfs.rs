@@ -16,7 +16,7 @@ use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::knowledge::{has_api, version_numbers};
 use crate::make::added_layer::{AddedLayer, AddedMember};
 use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
-use image_linkage::layer::{FileFacts, LayerIndex};
+use image_linkage::layer::{FileFacts, LayerEntry, LayerIndex, remove_listed_files};
 use image_linkage::loader::{DynamicLoader, folders_of_cache, run_ldconfig};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
@@ -47,6 +47,7 @@ pub(super) fn make_rootfs(question: &InstallContext<'_>, recipe: &PhaseRecipe) -
     };
     if !hides.whiteouts.is_empty() {
         after = after.with_layer(number + 1, &hides);
+        after = after.with_layer(number + 1, &shortened_lists(&after, recipe));
     }
     let mut bytes = layer.bytes() + rewritten_bytes(before, recipe);
     if recipe.runs_ldconfig() {
@@ -57,6 +58,29 @@ pub(super) fn make_rootfs(question: &InstallContext<'_>, recipe: &PhaseRecipe) -
         bytes += cache.bytes();
     }
     Ok((after, bytes))
+}
+
+/// The lists of installed files in which the build keeps only the lines of files that are there.
+fn shortened_lists(after: &Rootfs, recipe: &PhaseRecipe) -> LayerIndex {
+    let mut lists = LayerIndex::empty();
+    for site in recipe.removal.iter().flat_map(|removal| &removal.sites) {
+        let found = after.lookup(&site.absolute()).ok();
+        let names = found.iter().flat_map(|found| after.children(found.node));
+        for (name, _) in names.filter(|(name, _)| name.ends_with(b".dist-info")) {
+            let list = site.join(name).join(b"RECORD");
+            let Some(facts) = after.file(&list.absolute()) else {
+                continue;
+            };
+            let is_gone = |file: &RootPath| after.lookup(&file.absolute()).is_err();
+            let kept = facts.kept.as_ref();
+            let facts = FileFacts {
+                kept: kept.map(|kept| remove_listed_files(&list, kept, is_gone).into()),
+                ..facts.clone()
+            };
+            lists.entries.insert(&list, LayerEntry::File(Arc::new(facts)));
+        }
+    }
+    lists
 }
 
 /// The size of the files that package managers and `ldconfig` rewrite. A layer stores each changed file whole.

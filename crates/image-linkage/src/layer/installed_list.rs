@@ -1,8 +1,6 @@
 //! The lists of installed files of package managers: parsed, reduced to libraries and modules, and written without
 //! removed files.
 
-use std::collections::BTreeSet;
-
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 
 use crate::path::RootPath;
@@ -40,6 +38,20 @@ pub fn listed_files(path: &RootPath, content: &[u8]) -> Vec<ListedFile> {
     lines.into_iter().filter_map(|(_, file)| file).collect()
 }
 
+/// The list at `path` without the lines of files that are gone; unchanged if the path is not such a list.
+pub fn remove_listed_files(path: &RootPath, content: &[u8], is_gone: impl Fn(&RootPath) -> bool) -> Vec<u8> {
+    let Some(list) = InstalledList::of_path(path) else {
+        return content.to_vec();
+    };
+    // On a merged /usr, Debian packages still list files in /lib that are in /usr/lib.
+    let merged =
+        |file: &RootPath| list != InstalledList::Record && is_gone(&RootPath::from("usr").join(file.as_bytes()));
+    let goes = |file: &ListedFile| is_gone(&file.path) || merged(&file.path);
+    let lines = list.lines(path, content).into_iter();
+    let stay = lines.filter(|(_, file)| !file.as_ref().is_some_and(goes));
+    stay.map(|(line, _)| line).collect::<Vec<_>>().concat()
+}
+
 /// Whether a name is that of a shared library or extension module.
 pub fn is_library_name(name: &[u8]) -> bool {
     name.ends_with(b".so") || memchr::memmem::find(name, b".so.").is_some()
@@ -62,17 +74,6 @@ impl InstalledList {
             Self::DpkgPaths | Self::DpkgSums => folder.as_bytes() == b"var/lib/dpkg/info",
         };
         is_there.then_some(form)
-    }
-
-    /// The list without the lines of the `gone` files. Other lines are unchanged.
-    pub(crate) fn remove_files(self, path: &RootPath, content: &[u8], gone: &BTreeSet<RootPath>) -> Vec<u8> {
-        // On a merged /usr, Debian packages still list files in /lib that are in /usr/lib.
-        let merged =
-            |file: &RootPath| self != Self::Record && gone.contains(&RootPath::from("usr").join(file.as_bytes()));
-        let is_gone = |file: &ListedFile| gone.contains(&file.path) || merged(&file.path);
-        let lines = self.lines(path, content).into_iter();
-        let stay = lines.filter(|(_, file)| !file.as_ref().is_some_and(is_gone));
-        stay.map(|(line, _)| line).collect::<Vec<_>>().concat()
     }
 
     /// The list reduced to libraries and Python modules, without hashes. A `RECORD` of PyTorch has 1 MB, mostly headers
@@ -162,16 +163,12 @@ fn records(content: &[u8]) -> Vec<(&[u8], ByteRecord)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{InstalledList, ListedFile, listed_files};
+    use super::{InstalledList, ListedFile, listed_files, remove_listed_files};
     use crate::path::RootPath;
 
     fn without(list: &str, content: &str, gone: &[&str]) -> String {
-        let (list, gone) = (
-            RootPath::from(list),
-            gone.iter().map(|path| RootPath::from(*path)).collect(),
-        );
-        let form = InstalledList::of_path(&list).unwrap();
-        String::from_utf8(form.remove_files(&list, content.as_bytes(), &gone)).unwrap()
+        let is_gone = |path: &RootPath| gone.iter().any(|gone| RootPath::from(*gone) == *path);
+        String::from_utf8(remove_listed_files(&list.into(), content.as_bytes(), is_gone)).unwrap()
     }
 
     #[test]

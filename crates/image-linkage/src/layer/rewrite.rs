@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 
 use super::header_edit::{HeaderChange, edit_headers};
-use super::index::{LayerEntry, LayerIndex};
-use super::installed_list::InstalledList;
+use super::index::{FileFacts, LayerEntry, LayerIndex};
+use super::installed_list::{is_installed_list, remove_listed_files};
 use super::layer_writer::LayerWriter;
 use super::tar_header::{BLOCK, padding};
 use super::tar_headers::TarItem;
@@ -90,6 +91,18 @@ impl LayerCut {
         }
         for path in &self.gone {
             after.entries.remove(path);
+        }
+        let is_gone = |path: &RootPath| self.unlisted.contains(path);
+        for (path, entry) in layer.entries.iter().filter(|(path, _)| is_installed_list(path)) {
+            if let LayerEntry::File(facts) = entry
+                && let Some(kept) = &facts.kept
+            {
+                let facts = FileFacts {
+                    kept: Some(remove_listed_files(&path, kept, is_gone).into()),
+                    ..FileFacts::clone(facts)
+                };
+                after.entries.insert(&path, LayerEntry::File(Arc::new(facts)));
+            }
         }
         after.whiteouts.extend(self.whiteouts.iter().cloned());
         after
@@ -202,15 +215,9 @@ fn member<'c, R: Read>(
         }
         firsts.insert(group, path.clone());
     }
-    let list = InstalledList::of_path(at).filter(|_| is_plain && bytes <= LIST_BYTES && !cut.unlisted.is_empty());
-    if let Some(list) = list {
-        return shorten(
-            members,
-            found,
-            at,
-            &|content| list.remove_files(at, content, &cut.unlisted),
-            out,
-        );
+    if is_plain && bytes <= LIST_BYTES && !cut.unlisted.is_empty() && is_installed_list(at) {
+        let shortened = |content: &[u8]| remove_listed_files(at, content, |path| cut.unlisted.contains(path));
+        return shorten(members, found, at, &shortened, out);
     }
     write_headers(members.raw(), found, at, &change, out)?;
     members.note(at, found)?;
