@@ -20,6 +20,7 @@ fn main() -> io::Result<()> {
         list("CSV_TABLES", "profiles/cupti", "csv")?,
         list("ADVICE", "profiles", "yaml")?,
         list("TEMPLATES", "Dockerfile.templates", "j2")?,
+        list("SNIPPETS", "profiles/snippets", "py")?,
     ];
     name_build();
     fs::write(Path::new(&out).join("data_files.rs"), lists.concat())

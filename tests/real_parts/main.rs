@@ -50,4 +50,5 @@ mod real_names;
 mod real_nvperf;
 mod real_packages;
 mod real_pythons;
+mod real_snippets;
 mod real_symbols;

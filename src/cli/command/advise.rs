@@ -6,13 +6,15 @@ use crate::judge::outcome::RunExit;
 use crate::judge::plan::advice::{self, ToolAdvice};
 use crate::knowledge::Knowledge;
 use crate::knowledge::Profiler;
+use crate::knowledge::data_files::SNIPPETS;
 use crate::report::advice::{json, page};
 use crate::report::{ANSWER_FORMATS, ReportFormat};
 use anstream::ColorChoice;
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
 use crate::cli::config::load::load_project;
-use crate::cli::terminal::{CommandError, write_answer};
+use crate::cli::terminal::{CommandError, write_answer, write_verbatim};
 
 const HELP: &str = "\
 Without --tool and --phase, the tools that can be asked about are listed.
@@ -24,7 +26,8 @@ Exit codes:
 Examples:
   cupti-audit advise --tool torch.profiler --tool nsys
   cupti-audit advise --phase profiling --cuda 12.4
-  cupti-audit advise --tool proton --format markdown";
+  cupti-audit advise --tool proton --format markdown
+  cupti-audit advise --snippet pytorch >profiled.py";
 
 /// Show whether a tool or phase needs CUPTI, and where to get it; no image is needed
 ///
@@ -41,6 +44,9 @@ pub struct AdviseArgs {
     /// CUDA version, such as 12.4 [default: the newest known 12.x]
     #[arg(long, value_name = "VERSION")]
     cuda: Option<String>,
+    /// Print Python code that profiles a few training steps, and nothing else
+    #[arg(long, value_name = "FRAMEWORK", value_parser = snippet_names(), conflicts_with_all = ["tools", "phase", "cuda", "format"])]
+    snippet: Option<String>,
     /// Format of the answer
     #[arg(long, default_value = "text", value_parser = one_of(&ANSWER_FORMATS))]
     format: ReportFormat,
@@ -57,6 +63,11 @@ pub struct AdviseArgs {
 impl AdviseArgs {
     /// Advises on the named tools, or lists all tools.
     pub fn run(self) -> Result<RunExit, CommandError> {
+        if let Some(name) = &self.snippet {
+            let snippet = SNIPPETS.iter().find(|(known, _)| known == name);
+            let (_, code) = snippet.expect("clap accepts only these names");
+            return Ok(write_verbatim(code, RunExit::Clean));
+        }
         let (_, known) = load_project(&self.own)?;
         // Without a question, list the possible ones.
         if self.tools.is_empty() && self.phase.is_none() {
@@ -67,6 +78,11 @@ impl AdviseArgs {
         let (page, json) = (page::advice_page(&advice), json::advice_json(&advice));
         Ok(write_answer(self.format, &page, &json, RunExit::Clean))
     }
+}
+
+/// The frameworks that have a snippet (`profiles/snippets`).
+fn snippet_names() -> PossibleValuesParser {
+    SNIPPETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().into()
 }
 
 fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<ToolAdvice<'k>, String> {
