@@ -189,6 +189,9 @@ from_pypi() {
   folder policies python_packages regopy==1.5.2 cel-expr-python==0.1.3 pyyaml
   # A framework with a profiler that is small enough to run the code of `advise --snippet`.
   folder jax python_packages jax==0.10.2
+  # Google's own definition of Vertex AI's jobs.
+  folder vertex python_packages --no-deps google-cloud-aiplatform==2.7.0 proto-plus==1.29.0 protobuf==7.36.2 \
+    googleapis-common-protos==1.76.0 pyyaml==6.0.4
 }
 
 hooks() {

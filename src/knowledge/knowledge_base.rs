@@ -135,6 +135,13 @@ impl Knowledge {
         phases
     }
 
+    /// The phases that are targets of a project's Dockerfile, in file order.
+    pub fn staged_phases(&self) -> Vec<&Phase> {
+        let mut phases: Vec<&Phase> = self.phases.iter().filter(|phase| phase.stage.is_some()).collect();
+        phases.sort_by_key(|phase| (phase.stage, &phase.name));
+        phases
+    }
+
     /// The phase of this name.
     ///
     /// Errors: A message with the known phases.

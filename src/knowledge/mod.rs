@@ -37,6 +37,7 @@ pub mod shared_folders;
 mod table_reader;
 mod tables;
 pub mod user_folders;
+pub mod vertex;
 mod wheel_table;
 pub mod yaml_text;
 

@@ -20,6 +20,7 @@ use super::release_fault::ReleaseFault;
 use super::release_table::{ReleaseFile, ReleaseTable};
 use super::shared_folders::SharedFolders;
 use super::table_reader::TableReader;
+use super::vertex::VertexAccelerator;
 use super::wheel_table::{ListedWheel, WheelTable};
 use container_start::LauncherTable;
 use image_linkage::escape;
@@ -48,7 +49,7 @@ pub const TABLE_FILES: [&str; 19] = [
 ];
 
 /// The names of the tables next to the folders.
-pub const TOP_FILES: [&str; 2] = ["advice.yaml", "launchers.yaml"];
+pub const TOP_FILES: [&str; 3] = ["advice.yaml", "launchers.yaml", "vertex-machines.yaml"];
 
 const DRIVERS: [&str; 3] = ["cuda", "driver", "minor_compatibility"];
 const FUNCTIONS: [&str; 3] = ["first", "last", "functions"];
@@ -91,6 +92,8 @@ pub struct KnowledgeTables {
     pub toolkits: Vec<ToolkitVersion>,
     /// The common folders.
     pub shared_folders: SharedFolders,
+    /// The machines of Vertex AI.
+    pub vertex_machines: Vec<VertexAccelerator>,
     /// The wheels in the Python package index.
     pub wheels: WheelTable,
     /// The folders of tools that bundle a copy.
@@ -224,6 +227,9 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         release_faults: reader.rows("release-faults", |fault: &ReleaseFault| Some(fault.id.clone())),
         releases: ReleaseTable::default(),
         shared_folders: SharedFolders::default(),
+        vertex_machines: reader.rows("vertex-machines", |row: &VertexAccelerator| {
+            Some(row.accelerator.clone())
+        }),
         toolkits: reader.csv("toolkits", (TOOLKITS, 1), ToolkitVersion::read),
         wheels: WheelTable {
             wheels: reader

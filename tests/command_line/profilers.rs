@@ -234,6 +234,24 @@ fn tools_without_cupti_need_no_files_and_other_versions_have_other_sources() {
 }
 
 #[test]
+fn a_snippet_is_printed_alone_and_only_for_a_framework_that_has_one() {
+    let known = include_str!("../../profiles/snippets/jax.py");
+    assert_eq!(page(&["advise", "--snippet", "jax"]), known);
+    for (asked, says) in [
+        (
+            &["--snippet", "jaxx"][..],
+            "[possible values: jax, pytorch, tensorflow]",
+        ),
+        (&["--snippet", "jax", "--tool", "nsys"], "cannot be used with"),
+        (&["--snippet", "jax", "--format", "json"], "cannot be used with"),
+    ] {
+        let output = run(&[&["advise"], asked].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(says), "{said}");
+    }
+}
+
+#[test]
 fn an_unknown_tool_is_answered_with_the_nearest_names() {
     let output = run(&["advise", "--tool", "torch-profilr"]);
     assert_eq!(output.status.code(), Some(2));

@@ -35,3 +35,4 @@ mod dockerfile_builds;
 mod dockerfile_generated;
 mod odd_images;
 mod project_phases;
+mod vertex_jobs;

@@ -52,3 +52,4 @@ mod real_packages;
 mod real_pythons;
 mod real_snippets;
 mod real_symbols;
+mod real_vertex;

@@ -1,6 +1,7 @@
 //! `dockerfile`: writes the smallest Dockerfile that makes an image serve one phase, or all phases.
 
 mod project;
+mod vertex;
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use crate::make::remedy::install_method::MethodKind;
 use crate::make::remedy::recipe::make_recipe;
 use crate::make::whole_file::ExistingOutput;
 use clap::Args;
+use vertex::{VertexArgs, VertexJobs};
 
 const HELP: &str = "\
 Without --via, CUPTI is installed in the first of these ways that works. The comments in the file give the reason for \
@@ -47,6 +49,7 @@ Examples:
   cupti-audit dockerfile nvidia/cuda:12.4.1-runtime-ubuntu22.04 --phase training -o Dockerfile
   cupti-audit dockerfile trainer:1 --phase profiling --from nvidia/cuda:12.4.1-devel-ubuntu22.04
   cupti-audit dockerfile trainer:1 --all-phases --with-builder --cloudbuild -o Dockerfile
+  cupti-audit dockerfile trainer:1 --all-phases -o Dockerfile --vertex --image-uri NAME --bucket gs://traces
   cupti-audit dockerfile model:1 --phase inference | docker build -t model:slim -";
 
 const USAGE: &str = "\
@@ -100,6 +103,8 @@ pub struct DockerfileArgs {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
+    vertex: VertexArgs,
+    #[command(flatten)]
     only: CuptiOnlyArgs,
     #[command(flatten)]
     read: ReadArgs,
@@ -116,6 +121,10 @@ impl DockerfileArgs {
         output_file::check_writable(&files, existing)?;
         let templates = DockerfileTemplates::new()?;
         let prepared = PreparedCommand::new(&mut self.read, ONE_PLATFORM)?;
+        let jobs = VertexJobs::new(&self.vertex, self.phase.as_deref(), &prepared.knowledge)?;
+        let job_files = jobs.as_ref().map(VertexJobs::files).unwrap_or_default();
+        let files: Vec<&Path> = job_files.iter().map(PathBuf::as_path).collect();
+        output_file::check_writable(&files, existing)?;
         let facts = prepared.read(&self.image_name)?;
         let source = self
             .from
@@ -142,8 +151,13 @@ impl DockerfileArgs {
             Some(phase) => (dockerfile::render_phase(&templates, &asked.page(phase)?)?, None),
             None => project::render_project(&asked, &templates)?,
         };
+        let job_texts = jobs.map(|jobs| jobs.render(facts, |phase| asked.page(phase), &templates));
+        let job_texts = job_texts.transpose()?;
         // Before the Dockerfile, so that a failure here leaves standard output empty.
         if let Some((file, text)) = self.cloudbuild.as_ref().zip(cloudbuild) {
+            output_file::write_file(file, &text, existing)?;
+        }
+        for (file, text) in job_files.iter().zip(job_texts.unwrap_or_default()) {
             output_file::write_file(file, &text, existing)?;
         }
         let written = match &self.file {

@@ -5,6 +5,7 @@ pub(crate) mod image_name;
 mod phase_page;
 pub(crate) mod project;
 mod templates;
+pub(crate) mod vertex;
 
 pub(crate) use phase_page::{PhasePage, fill_page};
 pub(crate) use templates::{DockerfileTemplates, TemplateError};

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::knowledge::Phase;
 use crate::knowledge::packages::GitSource;
 use crate::make::dockerfile::DockerfileTemplates;
 use crate::make::dockerfile::project::{BuilderPage, ProjectDockerfile};
@@ -16,9 +15,7 @@ pub fn render_project(
     asked: &DockerfileInputs<'_>,
     templates: &DockerfileTemplates,
 ) -> Result<(String, Option<String>), CommandError> {
-    let mut phases: Vec<&Phase> = asked.knowledge.phases.iter().collect();
-    phases.retain(|phase| phase.stage.is_some());
-    phases.sort_by_key(|phase| (phase.stage, &phase.name));
+    let phases = asked.knowledge.staged_phases();
     let pages = phases.iter().map(|phase| asked.page(&phase.name));
     let project = ProjectDockerfile {
         pages: pages.collect::<Result<_, _>>()?,

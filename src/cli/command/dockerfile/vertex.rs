@@ -1,0 +1,189 @@
+//! `dockerfile --vertex`: a Vertex AI custom job for each phase that the Dockerfile is for.
+
+use std::path::PathBuf;
+
+use crate::cli::terminal::CommandError;
+use crate::facts::ImageFacts;
+use crate::facts::software::copies::CuptiCopy;
+use crate::facts::software::cuda_runtime::parse_cuda_version;
+use crate::knowledge::vertex::{VertexMachine, find_machine};
+use crate::knowledge::{Knowledge, Phase};
+use crate::make::dockerfile::image_name::check_image_name;
+use crate::make::dockerfile::vertex::VertexJob;
+use crate::make::dockerfile::{DockerfileTemplates, PhasePage};
+use clap::Args;
+use image_linkage::escape;
+
+/// The jobs to write, and their settings.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Vertex AI")]
+pub struct VertexArgs {
+    /// Also write a custom job for each phase, vertex-PHASE.yaml, into this folder [default: .]
+    // Requires `=`, as `--cloudbuild` does.
+    #[arg(long = "vertex", value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".", require_equals = true, requires_all = ["image_uri", "bucket"])]
+    vertex: Option<PathBuf>,
+    /// Name of the built image in its registry; without a tag, the phase is the tag
+    #[arg(long, value_name = "NAME", requires = "vertex", value_parser = check_image_name)]
+    image_uri: Option<String>,
+    /// Bucket for traces, logs and models: `gs://NAME/FOLDER`; each phase gets a folder in it
+    #[arg(long, value_name = "BUCKET", requires = "vertex", value_parser = bucket)]
+    bucket: Option<String>,
+    /// GPU of the jobs and how many, such as h100 or a100:2
+    #[arg(long, value_name = "GPU[:N]", requires = "vertex", default_value = "l4")]
+    accelerator: String,
+    /// TensorBoard instance for phases with a profiler; projects/PROJECT/locations/REGION/tensorboards/ID
+    // jobs.py of google-cloud-aiplatform: "`service_account` is required with provided `tensorboard`".
+    #[arg(long, value_name = "NAME", requires_all = ["vertex", "service_account"], value_parser = tensorboard)]
+    tensorboard: Option<String>,
+    /// Service account of the jobs; Vertex AI needs one for TensorBoard
+    #[arg(long, value_name = "EMAIL", requires = "vertex")]
+    service_account: Option<String>,
+}
+
+/// The jobs that were requested.
+pub struct VertexJobs<'a> {
+    folder: &'a PathBuf,
+    image: &'a str,
+    bucket: &'a str,
+    args: &'a VertexArgs,
+    machine: VertexMachine<'a>,
+    phases: Vec<&'a Phase>,
+}
+
+impl<'a> VertexJobs<'a> {
+    /// The requested jobs; `None` without `--vertex`.
+    ///
+    /// Errors: An unknown phase or accelerator, or one tag for several images.
+    pub fn new(asked: &'a VertexArgs, phase: Option<&str>, knowledge: &'a Knowledge) -> Result<Option<Self>, String> {
+        let needed = asked
+            .vertex
+            .as_ref()
+            .zip(asked.image_uri.as_deref())
+            .zip(asked.bucket.as_deref());
+        let Some(((folder, image), bucket)) = needed else {
+            return Ok(None);
+        };
+        let phases = match phase {
+            Some(name) => vec![knowledge.phase(name)?],
+            None => knowledge.staged_phases(),
+        };
+        if phase.is_none() && has_tag(image) {
+            return Err(format!(
+                "{image} is one image, and each phase has its own: leave out the tag"
+            ));
+        }
+        Ok(Some(Self {
+            folder,
+            image,
+            bucket,
+            args: asked,
+            machine: find_machine(&knowledge.tables.vertex_machines, &asked.accelerator)?,
+            phases,
+        }))
+    }
+
+    /// The files, in the order of [`render`](Self::render).
+    pub fn files(&self) -> Vec<PathBuf> {
+        let files = self.phases.iter().map(|phase| self.folder.join(file_name(phase)));
+        files.collect()
+    }
+
+    /// The text of each job. `page` gives the template input for the Dockerfile of a phase.
+    ///
+    /// Errors: The image's CUPTI does not support the GPU, or the template fails.
+    pub fn render<'p>(
+        &self,
+        facts: &ImageFacts,
+        page: impl Fn(&str) -> Result<PhasePage<'p>, CommandError>,
+        templates: &DockerfileTemplates,
+    ) -> Result<Vec<String>, CommandError> {
+        let image = &facts.image;
+        // The known machines are x86-64, and an image from a folder may not state its processor.
+        let processor = image.platform.architecture.as_str();
+        if !["", "amd64"].contains(&processor) {
+            let image = escape::escape_bytes(image.reference.as_bytes());
+            return Err(format!("{image} is for {processor}, and the known machines of Vertex AI are amd64").into());
+        }
+        let job = |phase: &&Phase| {
+            let is_profiled = !phase.apis.needs.is_empty();
+            if is_profiled {
+                self.check_gpu(facts, &page(&phase.name)?)?;
+            }
+            Ok(self.job(phase, is_profiled).render(templates)?)
+        };
+        self.phases.iter().map(job).collect()
+    }
+
+    fn job(&self, phase: &'a Phase, is_profiled: bool) -> VertexJob<'a> {
+        let (name, image) = (phase.name.as_str(), self.image);
+        VertexJob {
+            phase: name,
+            summary: &phase.summary,
+            file: file_name(phase),
+            image: if has_tag(image) {
+                image.to_owned()
+            } else {
+                format!("{image}:{name}")
+            },
+            machine: self.machine.machine,
+            accelerator: &self.machine.accelerator.accelerator,
+            count: self.machine.count,
+            output: format!("{}/{name}", self.bucket),
+            is_profiled,
+            tensorboard: self.args.tensorboard.as_deref(),
+            service_account: self.args.service_account.as_deref(),
+        }
+    }
+
+    /// Checks that the CUPTI of the new image supports the GPU. Nothing is known of a CUPTI without a version.
+    fn check_gpu(&self, facts: &ImageFacts, page: &PhasePage<'_>) -> Result<(), String> {
+        let row = self.machine.accelerator;
+        let gpu = facts.tables.gpus.find(&row.gpu)?;
+        let brought = page
+            .recipe
+            .release
+            .as_ref()
+            .and_then(|release| parse_cuda_version(&release.version));
+        let versions: Vec<(u32, u32)> = match brought {
+            Some(cuda) => vec![cuda],
+            None => facts.own_copies().filter_map(CuptiCopy::cuda).collect(),
+        };
+        let Some((major, minor)) = versions.first() else {
+            return Ok(());
+        };
+        if versions.iter().any(|cuda| gpu.is_supported_by(*cuda)) {
+            return Ok(());
+        }
+        let (name, releases) = (&row.accelerator, gpu.releases());
+        Err(format!(
+            "CUPTI of CUDA {major}.{minor} does not support {name}, which needs {releases}; --accelerator names another GPU"
+        ))
+    }
+}
+
+fn file_name(phase: &Phase) -> String {
+    format!("vertex-{}.yaml", phase.name)
+}
+
+/// Whether the name of an image has a tag or a digest. A colon before the last slash precedes a port.
+fn has_tag(image: &str) -> bool {
+    image.rsplit('/').next().is_some_and(|last| last.contains([':', '@']))
+}
+
+/// A place in a bucket, without a final slash.
+fn bucket(text: &str) -> Result<String, String> {
+    let place = text.trim_end_matches('/');
+    let name = place
+        .strip_prefix("gs://")
+        .filter(|name| !name.is_empty() && !name.starts_with('/'));
+    let found = name.map(|_| place.to_owned());
+    found.ok_or_else(|| "expected one such as gs://traces or gs://traces/trainer".to_owned())
+}
+
+/// The resource name of a TensorBoard instance, in the form that `CustomJobSpec` documents.
+fn tensorboard(text: &str) -> Result<String, String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let is_named = matches!(parts.as_slice(), ["projects", _, "locations", _, "tensorboards", _]);
+    let found = (is_named && parts.iter().all(|part| !part.is_empty())).then(|| text.to_owned());
+    found.ok_or_else(|| "expected projects/PROJECT/locations/REGION/tensorboards/ID".to_owned())
+}
