@@ -78,6 +78,8 @@ impl LibraryRequester {
 pub enum Certainty {
     /// No one has checked it.
     Unverified,
+    /// Somebody's estimate, without a published measurement.
+    Estimated,
     /// A conclusion from observations or reports.
     Inferred,
     /// Stated in a published text.
@@ -91,6 +93,7 @@ impl Certainty {
     pub fn name(self) -> &'static str {
         match self {
             Self::Unverified => "unverified",
+            Self::Estimated => "estimated",
             Self::Inferred => "inferred",
             Self::Reported => "reported",
             Self::Seen => "seen",
