@@ -4,18 +4,18 @@ use shuck_ast::{ArithmeticBinaryOp as Binary, ArithmeticExpr as Expr, Arithmetic
 
 use crate::declarations::is_name;
 use crate::reader::Reader;
-use crate::state::{ShellValue, State};
+use crate::state::State;
 
 impl Reader<'_> {
     /// Evaluates an expression. If it is unsupported, every variable that it may assign becomes a hole.
     pub(crate) fn evaluate_number(&mut self, expression: &ArithmeticExprNode, state: &mut State) -> Option<i64> {
         match &expression.kind {
             Expr::Number(text) => plain_number(text.slice(&state.script.text)),
-            Expr::Variable(name) => match self.parameter(name, state) {
-                None => Some(0),
-                Some(ShellValue::Text(text)) if text.is_empty() => Some(0),
-                Some(ShellValue::Text(text)) => plain_number(&text),
-                Some(ShellValue::List(_)) => None,
+            Expr::Variable(name) => match &*self.parameter(name, state) {
+                [] => Some(0),
+                [text] if text.is_empty() => Some(0),
+                [text] => plain_number(text),
+                _ => None,
             },
             Expr::ShellWord(word) => plain_number(&self.word_text(word, state)),
             Expr::Parenthesized { expression } => self.evaluate_number(expression, state),

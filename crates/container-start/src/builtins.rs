@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::commands::{Call, has_no_effect, is_builtin, run_control_word};
 use crate::declarations::{Operand, is_name};
-use crate::fields::FieldSplitter;
+use crate::fields::read_field;
 use crate::reader::{Reader, is_volatile, mentions_loader};
 use crate::script::Shell;
 use crate::state::{ShellOption, State};
@@ -155,10 +155,15 @@ impl Reader<'_> {
             return self.set_all_unknown(names, state, place);
         };
         let (line, rest) = input.split_once('\n').unwrap_or((&input, ""));
-        let mut fields = FieldSplitter::read(line, &separators, names.len()).into_iter();
-        for name in names {
-            state.set_text(name, fields.next().unwrap_or_default());
+        let (last, others) = names.split_last().unwrap_or((&"REPLY", &[]));
+        let mut line = line;
+        for name in others {
+            let (field, rest) = read_field(line, &separators);
+            state.set_text(name, field);
+            line = rest;
         }
+        let is_white = |letter: char| letter.is_ascii_whitespace() && separators.contains(letter);
+        state.set_text(last, line.trim_matches(is_white));
         state.input = Some(rest.to_owned());
         state.finish(Some(input.contains('\n')))
     }
@@ -175,7 +180,7 @@ impl Reader<'_> {
         let is_function = words.iter().any(|word| word.starts_with('-') && word.contains('f'));
         for name in words.iter().filter(|word| !word.starts_with('-')) {
             let variable = state.variables.get(name).cloned();
-            let has_value = variable.as_ref().is_some_and(|variable| variable.value.is_some());
+            let has_value = variable.as_ref().is_some_and(|variable| !variable.value.is_empty());
             if is_function || !has_value && state.functions.contains_key(name) {
                 Rc::make_mut(&mut state.functions).remove(name);
             } else if !is_name(name) {
@@ -183,7 +188,7 @@ impl Reader<'_> {
             } else if let Some(mut variable) = variable.filter(|variable| !variable.is_readonly) {
                 // In bash, `unset` of a local variable keeps its local scope and export attribute.
                 let is_local = state.frames.last().is_some_and(|frame| frame.contains_key(name));
-                variable.value = None;
+                variable.value.clear();
                 state.restore(name, Some(variable).filter(|_| is_local && state.shell.is_bash()));
             }
         }
@@ -196,7 +201,7 @@ impl Reader<'_> {
             .find(|word| !word.starts_with('-') || *word == "-")
             .cloned();
         let target = target.unwrap_or_else(|| state.text("HOME").unwrap_or("/root").to_owned());
-        let searches = state.value("CDPATH").is_some() && !target.starts_with(['/', '.']);
+        let searches = !state.value("CDPATH").is_empty() && !target.starts_with(['/', '.']);
         if name == "popd" || is_open(&target) || target == "-" || target.starts_with('+') || searches {
             state.directory = self.hole(place, "the working directory");
             return state.finish(None);

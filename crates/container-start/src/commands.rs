@@ -9,7 +9,7 @@ use crate::declarations::is_name;
 use crate::launch::Process;
 use crate::reader::{DEPTH, Reader, VALUE_LENGTH, has_word};
 use crate::script::Shell;
-use crate::state::{Flow, Function, ShellValue, State, Variable, base_name};
+use crate::state::{Flow, Function, State, Variable, base_name};
 use crate::value::is_open;
 use crate::words::is_absent;
 use crate::{LOADER_VARIABLES, Rank};
@@ -26,7 +26,7 @@ const BUILTINS_WITHOUT_EFFECT: &str = "unalias wait ulimit umask kill jobs fg bg
     caller dirs suspend logout newgrp chdir";
 
 /// The assignments in front of a command.
-pub(crate) type Prefix = BTreeMap<String, ShellValue>;
+pub(crate) type Prefix = BTreeMap<String, Vec<String>>;
 
 /// A command with its words expanded.
 #[derive(Debug, Clone)]
@@ -106,7 +106,7 @@ impl Reader<'_> {
             BuiltinCommand::Return(command) => ("return", &command.code),
             BuiltinCommand::Exit(command) => ("exit", &command.code),
         };
-        let words = self.all_fields(number, &mut state);
+        let words = self.all_fields(number.as_slice(), &mut state);
         run_control_word(name, &words, state)
     }
 

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use shuck_ast::{ConditionalBinaryOp as Binary, ConditionalExpr, ConditionalUnaryOp as Unary, Span};
 
 use crate::image_files::FileKind;
-use crate::pattern::{escape_pattern, unescape_pattern};
+use crate::pattern::{quote, unquote};
 use crate::reader::{Reader, is_volatile};
 use crate::script::Shell;
 use crate::state::State;
@@ -50,7 +50,7 @@ impl Reader<'_> {
             [word] => self.decide_unary("-n", word, state),
             [not, rest @ ..] if not == "!" => self.decide_words(rest, state).map(|holds| !holds),
             [operator, word] => self.decide_unary(operator, word, state),
-            [left, operator, right] => self.decide_binary(left, operator, right, &escape_pattern(right), state),
+            [left, operator, right] => self.decide_binary(left, operator, right, &quote(right), state),
             _ => None,
         }
     }
@@ -86,7 +86,7 @@ impl Reader<'_> {
                 let pattern = match &*binary.right {
                     ConditionalExpr::Pattern(pattern) => self.case_pattern(pattern, state),
                     ConditionalExpr::Word(word) => self.word_pattern(word, state),
-                    _ => escape_pattern(&right),
+                    _ => quote(&right),
                 };
                 self.decide_binary(&left, binary.op.as_str(), &right, &pattern, state)
             }
@@ -97,7 +97,7 @@ impl Reader<'_> {
     fn operand_text(&mut self, expression: &ConditionalExpr, state: &mut State) -> String {
         match expression {
             ConditionalExpr::Word(word) | ConditionalExpr::Regex(word) => self.word_text(word, state),
-            ConditionalExpr::Pattern(pattern) => unescape_pattern(&self.case_pattern(pattern, state)),
+            ConditionalExpr::Pattern(pattern) => unquote(&self.case_pattern(pattern, state)),
             ConditionalExpr::VarRef(reference) if reference.subscript.is_none() => reference.name.to_string(),
             _ => self.hole(&state.place(Span::new()), "an operand"),
         }
@@ -108,10 +108,10 @@ impl Reader<'_> {
             // A word of holes only may be empty.
             "-z" | "-n" => Some(word.is_empty() == (operator == "-z")).filter(|_| !is_all_hole(word)),
             _ if is_open(word) => None,
-            "-v" => match self.parameter(word, state) {
-                Some(_) if state.value(word).is_none() => None,
-                value => Some(value.is_some()),
-            },
+            "-v" => {
+                let is_set = !self.parameter(word, state).is_empty();
+                Some(is_set).filter(|_| !is_set || !state.value(word).is_empty())
+            }
             _ if word.is_empty() && operator.starts_with('-') => Some(false),
             _ => self.decide_file(operator, word, state),
         }

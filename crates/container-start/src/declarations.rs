@@ -2,9 +2,10 @@
 
 use shuck_ast::{ArrayElem, ArrayExpr, ArrayKind, Assignment, AssignmentValue, DeclClause, DeclOperand};
 
+use crate::LOADER_VARIABLES;
 use crate::reader::{Reader, VALUE_LENGTH};
 use crate::script::Shell;
-use crate::state::{ShellValue, State};
+use crate::state::State;
 use crate::value::is_open;
 
 /// One operand of a declaration, expanded.
@@ -13,7 +14,7 @@ pub(crate) enum Operand {
     /// Options: `-x`, `+x`.
     Flags(String),
     /// A name and an optional value.
-    Name(String, Option<ShellValue>),
+    Name(String, Option<Vec<String>>),
     /// A name that is not a valid or known identifier.
     Unknown,
 }
@@ -33,10 +34,7 @@ impl Operand {
             return Self::Unknown;
         }
         let before = state.text(name).filter(|_| added.is_some()).unwrap_or_default();
-        Self::Name(
-            name.to_owned(),
-            value.map(|value| ShellValue::Text(format!("{before}{value}"))),
-        )
+        Self::Name(name.to_owned(), value.map(|value| vec![format!("{before}{value}")]))
     }
 }
 
@@ -48,25 +46,24 @@ pub(crate) fn is_name(word: &str) -> bool {
 
 impl Reader<'_> {
     /// The value of an assignment; `None` if the shell does not treat it as one.
-    pub(crate) fn assignment_value(&mut self, assignment: &Assignment, state: &mut State) -> Option<ShellValue> {
+    pub(crate) fn assignment_value(&mut self, assignment: &Assignment, state: &mut State) -> Option<Vec<String>> {
         // dash and busybox treat `A+=x` as a command name.
         if assignment.append && !state.shell.is_bash() {
             return None;
         }
         let name = &assignment.target.name;
         let place = state.place(assignment.span);
-        let before = state.value(name).cloned().filter(|_| assignment.append);
-        let value = match (&assignment.value, before) {
+        let before = if assignment.append {
+            state.value(name).to_vec()
+        } else {
+            Vec::new()
+        };
+        let value = match (&assignment.value, &*before) {
             _ if assignment.target.subscript.is_some() => None,
-            (AssignmentValue::Scalar(_), Some(ShellValue::List(_))) => None,
+            (AssignmentValue::Scalar(_), [_, _, ..]) => None,
             (AssignmentValue::Scalar(word), before) => {
-                let text = self.assigned_text(word, state);
-                let before = if let Some(ShellValue::Text(before)) = before {
-                    before
-                } else {
-                    String::new()
-                };
-                Some(ShellValue::Text(self.bounded(state, before + &text)))
+                let text = before.concat() + &self.assigned_text(word, state);
+                Some(vec![self.bounded(state, text)])
             }
             (AssignmentValue::Compound(array), before) => {
                 if !state.shell.is_bash() {
@@ -76,19 +73,18 @@ impl Reader<'_> {
                         "the shell goes on where it knows no arrays".to_owned(),
                     );
                 }
-                self.array(array, before, state).map(ShellValue::List)
+                if LOADER_VARIABLES.contains(&name.as_str()) {
+                    // Children do not get arrays.
+                    self.assume_keeps("construct", &place);
+                }
+                self.array(array, before.to_vec(), state)
             }
         };
-        Some(value.unwrap_or_else(|| ShellValue::Text(self.hole(&place, &format!("{name}, an array")))))
+        Some(value.unwrap_or_else(|| vec![self.hole(&place, &format!("{name}, an array"))]))
     }
 
     /// The elements of an indexed array; `None` for keyed ones.
-    fn array(&mut self, array: &ArrayExpr, before: Option<ShellValue>, state: &mut State) -> Option<Vec<String>> {
-        let mut list = match before {
-            Some(ShellValue::List(list)) => list,
-            Some(ShellValue::Text(text)) => vec![text],
-            None => Vec::new(),
-        };
+    fn array(&mut self, array: &ArrayExpr, mut list: Vec<String>, state: &mut State) -> Option<Vec<String>> {
         for element in &array.elements {
             match element {
                 ArrayElem::Sequential(value) if array.kind != ArrayKind::Associative => {
@@ -121,7 +117,7 @@ impl Reader<'_> {
                         && matches!(&assignment.value, AssignmentValue::Scalar(word) if word.has_active_brace_expansion())
                     {
                         let reason = format!("{name}, which braces give several values");
-                        value = Some(ShellValue::Text(self.hole(&state.place(assignment.span), &reason)));
+                        value = Some(vec![self.hole(&state.place(assignment.span), &reason)]);
                     }
                     operands.push(Operand::Name(name.to_string(), value));
                 }
@@ -159,7 +155,7 @@ impl Reader<'_> {
                         // bash converts values assigned to typed variables.
                         self.assume_keeps("typed", place);
                         let hole = self.hole(place, &format!("{name}, which has a type"));
-                        declare_variable(kind, &name, value.map(|_| ShellValue::Text(hole)), &flags, &mut state);
+                        declare_variable(kind, &name, value.map(|_| vec![hole]), &flags, &mut state);
                     } else {
                         declare_variable(kind, &name, value, &flags, &mut state);
                     }
@@ -192,13 +188,13 @@ impl Reader<'_> {
     }
 }
 
-fn declare_variable(kind: &str, name: &str, value: Option<ShellValue>, flags: &str, state: &mut State) {
+fn declare_variable(kind: &str, name: &str, value: Option<Vec<String>>, flags: &str, state: &mut State) {
     let is_local = kind == "local" || matches!(kind, "declare" | "typeset") && !flags.contains('g');
     let old = state.variables.get(name).cloned();
     if let Some(frame) = state.frames.last_mut().filter(|_| is_local) {
         frame.entry(name.to_owned()).or_insert(old);
         if value.is_none() && state.shell != Shell::Dash {
-            state.variable_mut(name).value = None;
+            state.variable_mut(name).value.clear();
         }
     }
     let is_declared = value.is_some();

@@ -3,95 +3,24 @@
 use std::ops::Range;
 
 use shuck_ast::{
-    BourneParameterExpansion as Bourne, Name, ParameterExpansion, ParameterExpansionSyntax, ParameterOp as Op, Span,
-    Subscript, SubscriptSelector, VarRef, Word,
+    BourneParameterExpansion as Bourne, ParameterExpansion, ParameterExpansionSyntax, ParameterOp as Op, Span,
+    Subscript, SubscriptSelector as Selector, VarRef, Word,
 };
 
 use crate::LOADER_VARIABLES;
 use crate::declarations::is_name;
-use crate::pattern::has_wildcard;
+use crate::pattern::{has_wildcard, quote, unquote};
 use crate::reader::{Reader, has_word};
-use crate::state::{ShellOption, ShellValue, State};
-use crate::value::{is_all_hole, is_open};
-use crate::words::{Context, Piece, joined_text};
+use crate::state::{ShellOption, State};
+use crate::value::{BREAK, is_all_hole, is_open};
+use crate::words::Context;
 
-/// A parameter and the operation on its value.
-pub(crate) struct Expansion<'a> {
-    name: &'a str,
-    subscript: Option<&'a Subscript>,
-    form: Form<'a>,
-}
-
-enum Form<'a> {
-    Value,
-    Length,
-    Slice(&'a Word, Option<&'a Word>),
-    Operation(&'a Op, Option<&'a Word>, bool),
-    /// `${!NAME}`: the value of the parameter that NAME names.
-    Indirect,
-    /// Unsupported: keys, name prefixes, transformations.
-    Unknown,
-}
-
-impl<'a> Expansion<'a> {
-    pub(crate) fn of_name(name: &'a Name) -> Self {
-        Self {
-            name,
-            subscript: None,
-            form: Form::Value,
-        }
-    }
-
-    pub(crate) fn of_parameter(parameter: &'a ParameterExpansion) -> Self {
-        let ParameterExpansionSyntax::Bourne(bourne) = &parameter.syntax else {
-            return Self {
-                name: "",
-                subscript: None,
-                form: Form::Unknown,
-            };
-        };
-        match bourne {
-            Bourne::Access { reference } => Self::of(reference, Form::Value),
-            Bourne::Length { reference } => Self::of(reference, Form::Length),
-            Bourne::Slice {
-                reference,
-                offset_word_ast,
-                length_word_ast,
-                ..
-            } => Self::of(reference, Form::Slice(offset_word_ast, length_word_ast.as_deref())),
-            Bourne::Operation {
-                reference,
-                operator,
-                operand_word_ast,
-                colon_variant,
-                ..
-            } => Self::of(
-                reference,
-                Form::Operation(operator, operand_word_ast.as_deref(), *colon_variant),
-            ),
-            Bourne::Indirect {
-                reference,
-                operator: None,
-                ..
-            } => Self::of(reference, Form::Indirect),
-            Bourne::Indices { reference }
-            | Bourne::Indirect { reference, .. }
-            | Bourne::Transformation { reference, .. } => Self::of(reference, Form::Unknown),
-            Bourne::PrefixMatch { prefix, .. } => Self {
-                name: prefix,
-                subscript: None,
-                form: Form::Unknown,
-            },
-        }
-    }
-
-    fn of(reference: &'a VarRef, form: Form<'a>) -> Self {
-        Self {
-            name: &reference.name,
-            subscript: reference.subscript.as_deref(),
-            form,
-        }
-    }
+/// The elements of a parameter.
+struct Elements {
+    /// Empty if it is unset.
+    list: Vec<String>,
+    /// `@` or `*`, for all elements; `None` for one of them.
+    selector: Option<Selector>,
 }
 
 /// The maximum bytes of a value that `#` and `%` trim.
@@ -102,37 +31,30 @@ const SHELL_PARAMETERS: &str = "RANDOM SRANDOM SECONDS LINENO PPID OSTYPE HOSTTY
     COPROC COPROC_PID SHELL";
 
 impl Reader<'_> {
-    /// The value of a parameter; `None` if it is unset.
-    pub(crate) fn parameter(&mut self, name: &str, state: &State) -> Option<ShellValue> {
+    /// The elements of a parameter, one for a scalar; empty if it is unset.
+    pub(crate) fn parameter(&mut self, name: &str, state: &State) -> Vec<String> {
         let place = &state.script.path;
         let is_bash = state.shell.is_bash();
-        let is_uncertain = || state.arguments.iter().any(|word| is_open(word));
+        // A hole may stand for any number of arguments.
+        let is_moved = |arguments: &[String]| arguments.iter().any(|word| is_all_hole(word));
         let text = match name {
-            "@" | "*" => return Some(ShellValue::List(state.arguments.iter().skip(1).cloned().collect())),
-            "#" if is_uncertain() => self.hole(place, "the number of arguments"),
+            "@" | "*" => return state.arguments.iter().skip(1).cloned().collect(),
+            "#" if is_moved(&state.arguments) => self.hole(place, "the number of arguments"),
             "#" => state.arguments.len().saturating_sub(1).to_string(),
             "PWD" => state.directory.clone(),
             "-" => option_letters(state),
             "UID" | "EUID" if is_bash => state.user.uid.clone(),
-            _ if let Ok(number) = name.parse::<usize>() => {
-                // A hole before it may stand for any number of words.
-                let is_moved = state
-                    .arguments
-                    .iter()
-                    .take(number + 1)
-                    .skip(1)
-                    .any(|word| is_all_hole(word));
-                match state.arguments.get(number) {
-                    argument if !is_moved => argument?.clone(),
-                    _ => self.hole(place, &format!("argument {number}")),
-                }
-            }
-            _ if let Some(value) = state.value(name) => return Some(value.clone()),
-            "BASH_SOURCE" if is_bash => return Some(ShellValue::List(vec![state.script.path.clone()])),
-            "SHELL" if !is_bash => return None,
-            _ if name.starts_with("BASH") && !is_bash => return None,
+            _ if let Ok(number) = name.parse::<usize>() => match state.arguments.get(1..=number) {
+                Some(before) if is_moved(before) => self.hole(place, &format!("argument {number}")),
+                None if is_moved(&state.arguments) => self.hole(place, &format!("argument {number}")),
+                _ => return state.arguments.get(number).cloned().into_iter().collect(),
+            },
+            _ if !state.value(name).is_empty() => return state.value(name).to_vec(),
+            "BASH_SOURCE" if is_bash => state.script.path.clone(),
+            "SHELL" if !is_bash => return Vec::new(),
+            _ if name.starts_with("BASH") && !is_bash => return Vec::new(),
             _ if name.starts_with("BASH") || has_word(SHELL_PARAMETERS, name) => self.hole(place, &format!("${name}")),
-            _ if LOADER_VARIABLES.contains(&name) => return None,
+            _ if LOADER_VARIABLES.contains(&name) => return Vec::new(),
             _ if state.has(ShellOption::UnknownCodeRan) => {
                 self.hole(place, &format!("${name}, which an unknown text may set"))
             }
@@ -143,146 +65,178 @@ impl Reader<'_> {
                 if is_name(name) && !self.unset.iter().any(|known| known == name) {
                     self.unset.push(name.to_owned());
                 }
-                return None;
+                return Vec::new();
             }
         };
-        Some(ShellValue::Text(text))
+        vec![text]
     }
 
-    /// Expands a parameter; a hole if the form is not supported.
+    /// Expands `$NAME` to marked text.
+    pub(crate) fn expand_variable(&mut self, name: &str, span: Span, context: Context, state: &State) -> String {
+        let mut elements = Elements {
+            list: self.parameter(name, state),
+            selector: selector_of(name, None),
+        };
+        elements
+            .list
+            .truncate(if elements.selector.is_some() { usize::MAX } else { 1 });
+        self.mark_elements(elements, context, state)
+            .unwrap_or_else(|| self.parameter_hole(span, state))
+    }
+
+    /// Expands `${…}` to marked text; a hole if the form is not supported.
     pub(crate) fn expand_parameter(
         &mut self,
-        expansion: &Expansion<'_>,
+        parameter: &ParameterExpansion,
         span: Span,
-        state: &mut State,
         context: Context,
-    ) -> Vec<Piece> {
-        let pieces = self.known_pieces(expansion, span, state, context);
-        pieces.unwrap_or_else(|| {
-            let reason = format!("`{}`", state.script.snippet(span));
-            vec![context.piece(self.hole(&state.place(span), &reason))]
-        })
+        state: &mut State,
+    ) -> String {
+        let known = match &parameter.syntax {
+            ParameterExpansionSyntax::Bourne(bourne) => self.known_expansion(bourne, span, context, state),
+            ParameterExpansionSyntax::Zsh(_) => None,
+        };
+        known.unwrap_or_else(|| self.parameter_hole(span, state))
     }
 
-    fn known_pieces(
-        &mut self,
-        expansion: &Expansion<'_>,
-        span: Span,
-        state: &mut State,
-        context: Context,
-    ) -> Option<Vec<Piece>> {
-        if let Form::Unknown = expansion.form {
-            return None;
-        }
-        let unset = self.unset.len();
-        let mut value = self.parameter(expansion.name, state);
-        if let Form::Indirect = expansion.form {
-            // Do not blame the outer variable: its value only names another one.
-            self.unset.truncate(unset);
-            let Some(ShellValue::Text(name)) = &value else {
-                return None;
-            };
-            value = self.parameter(Some(name).filter(|name| is_name(name))?, state);
-        }
-        let subscript = expansion.subscript;
-        let selector = match expansion.name {
-            "@" => Some(SubscriptSelector::At),
-            "*" => Some(SubscriptSelector::Star),
-            _ => subscript.and_then(Subscript::selector),
-        };
-        let value = match (value, subscript) {
-            (Some(ShellValue::List(list)), _) if let Some(selector) = selector => {
-                return self.list_pieces(expansion, list, selector, span, state, context);
-            }
-            (Some(ShellValue::List(list)), None) => list.first().cloned(),
-            (Some(ShellValue::List(list)), Some(subscript)) => list.get(self.index_of(subscript, state)?).cloned(),
-            (Some(ShellValue::Text(text)), Some(subscript)) if selector.is_none() && !is_open(&text) => {
-                // A scalar has only element 0.
-                Some(text)
-                    .filter(|_| subscript.text.slice(&state.script.text).trim() == "0")
-                    .map(Some)?
-            }
-            (Some(ShellValue::Text(text)), _) => Some(text),
-            (None, _) => None,
-        };
-        if let Form::Operation(operator, operand, colon) = expansion.form {
-            return self.operate(expansion.name, value, (operator, operand, colon), span, state, context);
-        }
-        let value = value.unwrap_or_default();
-        let text = match expansion.form {
-            Form::Value | Form::Indirect => value,
-            _ if is_open(&value) => return None,
-            Form::Length => value.chars().count().to_string(),
-            Form::Slice(offset, length) => {
-                let letters: Vec<char> = value.chars().collect();
-                let range = self.slice_range(letters.len(), offset, length, state)?;
-                letters.get(range)?.iter().collect()
-            }
-            Form::Operation(..) | Form::Unknown => return None,
-        };
-        Some(vec![context.piece(text)])
+    fn parameter_hole(&mut self, span: Span, state: &State) -> String {
+        self.hole(&state.place(span), &format!("`{}`", state.script.snippet(span)))
     }
 
-    /// Expands `$@`, `$*` or a whole array.
-    fn list_pieces(
-        &mut self,
-        expansion: &Expansion<'_>,
-        list: Vec<String>,
-        selector: SubscriptSelector,
-        span: Span,
-        state: &mut State,
-        context: Context,
-    ) -> Option<Vec<Piece>> {
-        let list = match expansion.form {
-            Form::Value | Form::Indirect => list,
-            Form::Length => {
-                let is_known = !list.iter().any(|item| is_open(item));
-                return is_known.then(|| vec![Piece::Quoted(list.len().to_string())]);
-            }
-            Form::Slice(offset, length) => {
-                // Slices of `$@` and `$*` count from `$0`.
-                let zeroth = state
-                    .arguments
-                    .first()
-                    .cloned()
-                    .filter(|_| matches!(expansion.name, "@" | "*"));
-                let all: Vec<String> = zeroth.into_iter().chain(list).collect();
-                let range = self.slice_range(all.len(), offset, length, state)?;
-                all.get(range)?.to_vec()
-            }
-            Form::Operation(Op::UseDefault, ..) if !list.is_empty() => list,
-            Form::Operation(operator @ (Op::UseDefault | Op::UseReplacement), operand, colon) => {
-                let value = (!list.is_empty()).then(|| list.join(" "));
-                return self.operate(expansion.name, value, (operator, operand, colon), span, state, context);
-            }
-            Form::Operation(..) | Form::Unknown => return None,
-        };
-        if selector == SubscriptSelector::Star && context != Context::Plain {
-            let joint: String = state.separators()?.chars().take(1).collect();
-            return Some(vec![Piece::Quoted(list.join(&joint))]);
-        }
-        let mut pieces = Vec::new();
-        for item in list {
-            if !pieces.is_empty() {
-                pieces.push(if context == Context::Plain {
-                    Piece::Expanded(" ".to_owned())
+    fn known_expansion(&mut self, form: &Bourne, span: Span, context: Context, state: &mut State) -> Option<String> {
+        let elements = match form {
+            Bourne::Access { reference } => self.elements(reference, state)?,
+            Bourne::Length { reference } => {
+                let Elements { list, selector } = self.elements(reference, state)?;
+                let first = list.first().map_or("", String::as_str);
+                let count = if selector.is_some() {
+                    list.len()
                 } else {
-                    Piece::Break
-                });
+                    first.chars().count()
+                };
+                let is_known = !list.iter().any(|item| is_open(item));
+                Elements {
+                    list: is_known.then(|| vec![count.to_string()])?,
+                    selector: None,
+                }
             }
-            pieces.push(context.piece(item));
-        }
-        if pieces.is_empty() {
-            pieces.push(Piece::Nothing);
-        }
-        Some(pieces)
+            Bourne::Slice {
+                reference,
+                offset_word_ast,
+                length_word_ast,
+                ..
+            } => {
+                let elements = self.elements(reference, state)?;
+                self.slice(
+                    reference,
+                    elements,
+                    (offset_word_ast, length_word_ast.as_deref()),
+                    state,
+                )?
+            }
+            Bourne::Operation {
+                reference,
+                operator,
+                operand_word_ast,
+                colon_variant,
+                ..
+            } => {
+                let elements = self.elements(reference, state)?;
+                let operand = operand_word_ast.as_deref();
+                return self.operate(
+                    &reference.name,
+                    elements,
+                    (operator, operand, *colon_variant),
+                    span,
+                    context,
+                    state,
+                );
+            }
+            Bourne::Indirect {
+                reference,
+                operator: None,
+                ..
+            } => {
+                // Do not blame the outer variable: its value only names another one.
+                let unset = self.unset.len();
+                let name = self
+                    .elements(reference, state)?
+                    .list
+                    .pop()
+                    .filter(|name| is_name(name))?;
+                self.unset.truncate(unset);
+                Elements {
+                    list: self.parameter(&name, state),
+                    selector: None,
+                }
+            }
+            _ => return None,
+        };
+        self.mark_elements(elements, context, state)
     }
 
-    fn index_of(&mut self, subscript: &Subscript, state: &mut State) -> Option<usize> {
-        if let Some(expression) = &subscript.arithmetic_ast {
-            self.evaluate_number(expression, state);
+    /// The elements that a reference selects; `None` if unknown.
+    fn elements(&mut self, reference: &VarRef, state: &mut State) -> Option<Elements> {
+        let subscript = reference.subscript.as_deref();
+        let selector = selector_of(&reference.name, subscript);
+        let mut list = self.parameter(&reference.name, state);
+        if selector.is_none() {
+            let index = match subscript {
+                _ if list.is_empty() => 0,
+                None => 0,
+                Some(_) if list.iter().any(|item| is_open(item)) => return None,
+                Some(subscript) => {
+                    if let Some(expression) = &subscript.arithmetic_ast {
+                        self.evaluate_number(expression, state);
+                    }
+                    self.word_text(subscript.word_ast()?, state).parse().ok()?
+                }
+            };
+            list = list.get(index).cloned().into_iter().collect();
         }
-        self.word_text(subscript.word_ast()?, state).parse().ok()
+        Some(Elements { list, selector })
+    }
+
+    /// Marks the elements of a parameter; `None` if they are joined by an unknown character.
+    fn mark_elements(&mut self, elements: Elements, context: Context, state: &State) -> Option<String> {
+        let Elements { list, selector } = elements;
+        let joint = match selector {
+            None => return Some(self.mark(list.first().map_or("", String::as_str), context, state)),
+            Some(Selector::Star) if context.is_quoted() => {
+                quote(&state.separators()?.chars().take(1).collect::<String>())
+            }
+            Some(_) => BREAK.to_string(),
+        };
+        let marked: Vec<String> = list.iter().map(|item| self.mark(item, context, state)).collect();
+        Some(marked.join(&joint))
+    }
+
+    /// `${NAME:OFFSET:LENGTH}`: characters of a scalar, or elements of a list.
+    fn slice(
+        &mut self,
+        reference: &VarRef,
+        elements: Elements,
+        (offset, length): (&Word, Option<&Word>),
+        state: &mut State,
+    ) -> Option<Elements> {
+        let Elements { mut list, selector } = elements;
+        if matches!(reference.name.as_str(), "@" | "*") {
+            // The positional parameters count from `$0`.
+            list.insert(0, state.arguments.first()?.clone());
+        } else if selector.is_none() {
+            let text = list.pop().filter(|text| !is_open(text));
+            let range = self.slice_range(text.as_ref()?.chars().count(), offset, length, state)?;
+            let letters = text?.chars().skip(range.start).take(range.len()).collect();
+            return Some(Elements {
+                list: vec![letters],
+                selector,
+            });
+        }
+        let range = self.slice_range(list.len(), offset, length, state)?;
+        Some(Elements {
+            list: list.get(range)?.to_vec(),
+            selector,
+        })
     }
 
     /// The range that `OFFSET:LENGTH` selects from `count` characters or elements.
@@ -310,15 +264,14 @@ impl Reader<'_> {
     fn operate(
         &mut self,
         name: &str,
-        value: Option<String>,
+        elements: Elements,
         (operator, operand, colon): (&Op, Option<&Word>, bool),
         span: Span,
-        state: &mut State,
         context: Context,
-    ) -> Option<Vec<Piece>> {
-        let is_blank = value.is_none() || colon && value.as_deref() == Some("");
-        let may_be_blank = colon && value.as_deref().is_some_and(is_all_hole);
-        let value = value.unwrap_or_default();
+        state: &mut State,
+    ) -> Option<String> {
+        let is_blank = elements.list.is_empty() || colon && elements.list == [""];
+        let may_be_blank = colon && !is_blank && elements.list.iter().all(|item| is_all_hole(item));
         let inner = if context == Context::Quoted {
             Context::QuotedOperand
         } else {
@@ -326,12 +279,19 @@ impl Reader<'_> {
         };
         let parts = operand.map_or(&[][..], |word| &word.parts);
         let text = match operator {
-            Op::UseDefault if is_blank => return Some(self.pieces(parts, state, inner)),
             Op::UseReplacement if may_be_blank => return None,
-            Op::UseReplacement if !is_blank => return Some(self.pieces(parts, state, inner)),
-            Op::UseReplacement => String::new(),
+            Op::UseReplacement if is_blank => String::new(),
+            Op::UseDefault | Op::UseReplacement if is_blank == matches!(operator, Op::UseDefault) => {
+                let marked = self.expand(parts, inner, state);
+                return Some(if marked.is_empty() {
+                    self.mark("", context, state)
+                } else {
+                    marked
+                });
+            }
             Op::AssignDefault if is_blank => {
-                let text = joined_text(&self.pieces(parts, state, inner));
+                let inner = if inner.is_quoted() { inner } else { Context::Assigned };
+                let text = unquote(&self.expand(parts, inner, state));
                 state.set_text(name, text.clone());
                 text
             }
@@ -341,16 +301,21 @@ impl Reader<'_> {
                 self.assume("given", &place, format!("${name} is set when the container starts"));
                 self.given_hole(&place, &format!("`{}`", state.script.snippet(span)))
             }
-            Op::UseDefault | Op::AssignDefault | Op::Error => value,
-            _ if value.is_empty() => value,
-            _ if is_open(&value) => return None,
-            operator => self.edit(&value, operator, state)?,
+            Op::UseDefault | Op::AssignDefault | Op::Error => return self.mark_elements(elements, context, state),
+            operator => {
+                let Elements { list, selector } = elements;
+                let list: Option<_> = list.iter().map(|item| self.edit(item, operator, state)).collect();
+                return self.mark_elements(Elements { list: list?, selector }, context, state);
+            }
         };
-        Some(vec![context.piece(text)])
+        Some(self.mark(&text, context, state))
     }
 
     /// Trims, replaces or changes the case of known text.
     fn edit(&mut self, value: &str, operator: &Op, state: &mut State) -> Option<String> {
+        if is_open(value) {
+            return None;
+        }
         let (pattern, is_prefix, is_long) = match operator {
             Op::UpperAll => return Some(value.to_uppercase()),
             Op::LowerAll => return Some(value.to_lowercase()),
@@ -375,10 +340,8 @@ impl Reader<'_> {
             _ => return None,
         };
         let pattern = self.case_pattern(pattern, state);
-        let regex = self
-            .patterns
-            .compile(&pattern, [true, true])
-            .filter(|_| value.len() <= TRIMMED_BYTES)?;
+        let regex = self.patterns.compile(&pattern, [true, true]);
+        let regex = regex.filter(|_| value.len() <= TRIMMED_BYTES)?;
         let mut cuts: Vec<usize> = value.char_indices().map(|(at, _)| at).chain([value.len()]).collect();
         // From the shortest cut to the longest, or the reverse.
         if is_prefix == is_long {
@@ -406,14 +369,27 @@ impl Reader<'_> {
             return None;
         }
         let regex = self.patterns.compile(pattern, anchors)?;
-        let matches = regex.find_iter(value).filter(|found| !found.is_empty());
-        let (mut replaced, mut end) = (String::new(), 0);
-        for found in matches.take(if is_all { usize::MAX } else { 1 }) {
+        let mut replaced = String::new();
+        let mut end = 0;
+        for found in regex
+            .find_iter(value)
+            .filter(|found| !found.is_empty())
+            .take(if is_all { usize::MAX } else { 1 })
+        {
             replaced += value.get(end..found.start())?;
             replaced += by;
             end = found.end();
         }
         Some(replaced + value.get(end..)?)
+    }
+}
+
+/// Whether a reference selects all elements.
+fn selector_of(name: &str, subscript: Option<&Subscript>) -> Option<Selector> {
+    match name {
+        "@" => Some(Selector::At),
+        "*" => Some(Selector::Star),
+        _ => subscript.and_then(Subscript::selector),
     }
 }
 

@@ -1,56 +1,63 @@
 //! Shell patterns (POSIX shell, 2.13), matched without backtracking.
 //!
-//! A backslash in a pattern makes the next character literal. [`escape_pattern`] adds such backslashes to quoted text.
+//! Marked text is the form of a word between expansion and quote removal. [`quote`] replaces each special character
+//! that is quoted by a private one. So a special character in marked text always has its special meaning.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use regex_automata::meta::Regex;
 
-use crate::value::is_open;
+use crate::value::{BREAK, EMPTY, QUOTED, is_open};
 
 /// The maximum bytes of a pattern that is compiled.
 const PATTERN_BYTES: usize = 4096;
+/// The characters that have a meaning in patterns and braces.
+const SPECIAL: &str = r"\*?[]{},()|!@+^";
 
-/// A pattern that matches exactly this text.
-pub(crate) fn escape_pattern(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if r"\*?[]{},()|!@+^".contains(letter) {
-            escaped.push('\\');
-        }
-        escaped.push(letter);
-    }
-    escaped
+/// Marks text as quoted.
+pub(crate) fn quote(text: &str) -> String {
+    let quoted = |letter| match letter {
+        letter if SPECIAL.contains(letter) => char::from_u32(QUOTED + letter as u32).unwrap_or(letter),
+        letter => letter,
+    };
+    text.chars().map(quoted).collect()
 }
 
-/// Removes the backslashes of a pattern; wildcards become plain characters.
-pub(crate) fn unescape_pattern(pattern: &str) -> String {
-    let mut text = String::with_capacity(pattern.len());
-    let mut letters = pattern.chars();
+/// Removes the quotes from marked text. The fields of a word are joined by spaces.
+pub(crate) fn unquote(marked: &str) -> String {
+    let letters = marked.chars().filter(|letter| *letter != EMPTY);
+    letters
+        .map(|letter| if letter == BREAK { ' ' } else { unquote_letter(letter) })
+        .collect()
+}
+
+fn unquote_letter(letter: char) -> char {
+    let plain = (letter as u32).checked_sub(QUOTED).and_then(char::from_u32);
+    plain.unwrap_or(letter)
+}
+
+/// Marks source text outside quotes: a backslash quotes the next character.
+pub(crate) fn remove_backslashes(source: &str) -> String {
+    let mut marked = String::with_capacity(source.len());
+    let mut letters = source.chars();
     while let Some(letter) = letters.next() {
-        text.push(if letter == '\\' {
-            letters.next().unwrap_or('\\')
-        } else {
-            letter
-        });
+        match (letter, letters.clone().next()) {
+            ('\\', Some('\n')) => drop(letters.next()),
+            ('\\', quoted) => {
+                letters.next();
+                marked += &quote(&quoted.unwrap_or('\\').to_string());
+            }
+            _ => marked.push(letter),
+        }
     }
-    text
+    marked
 }
 
-/// Whether a pattern has a wildcard.
+/// Whether marked text has a wildcard.
 pub(crate) fn has_wildcard(pattern: &str) -> bool {
-    let mut letters = pattern.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\\' => drop(letters.next()),
-            '*' | '?' => return true,
-            '[' if letters.clone().any(|letter| letter == ']') => return true,
-            '@' | '+' | '!' if letters.peek() == Some(&'(') => return true,
-            _ => {}
-        }
-    }
-    false
+    let is_class = pattern.split_once('[').is_some_and(|(_, rest)| rest.contains(']'));
+    is_class || ["*", "?", "@(", "+(", "!("].iter().any(|sign| pattern.contains(sign))
 }
 
 /// Compiled patterns, keyed by text and by whether they are anchored at the start and at the end.
@@ -80,20 +87,22 @@ impl PatternCache {
 
 type Letters<'p> = std::iter::Peekable<std::str::Chars<'p>>;
 
-/// Translates a pattern to a regular expression; `None` for bash's extended patterns.
+/// Translates marked text to a regular expression; `None` for bash's extended patterns, and for a backslash in the
+/// value of a variable.
 fn regex_source(pattern: &str) -> Option<String> {
     let mut source = String::new();
     let mut letters = pattern.chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
-            '\\' => push_literal(&mut source, letters.next().unwrap_or('\\')),
             '@' | '+' | '?' | '*' | '!' if letters.peek() == Some(&'(') => return None,
+            '\\' => return None,
             '*' => source.push_str(".*"),
             '?' => source.push('.'),
             '[' => match class_source(&mut letters) {
                 Some(class) => source += &class,
                 None => push_literal(&mut source, '['),
             },
+            EMPTY => {}
             letter => push_literal(&mut source, letter),
         }
     }
@@ -109,15 +118,13 @@ fn class_source(letters: &mut Letters<'_>) -> Option<String> {
     }
     let mut is_first = true;
     loop {
-        let letter = rest.next()?;
-        match letter {
+        match rest.next()? {
             ']' if !is_first => break,
             '[' if rest.peek() == Some(&':') => {
                 let name: String = rest.by_ref().take_while(|letter| *letter != ']').collect();
                 class.extend(["[", &name, "]"]);
             }
             '-' => class.push('-'),
-            '\\' => push_literal(&mut class, rest.next()?),
             letter => push_literal(&mut class, letter),
         }
         is_first = false;
@@ -127,6 +134,7 @@ fn class_source(letters: &mut Letters<'_>) -> Option<String> {
 }
 
 fn push_literal(source: &mut String, letter: char) {
+    let letter = unquote_letter(letter);
     if letter.is_ascii_punctuation() || letter == ' ' {
         source.push('\\');
     }
@@ -135,7 +143,7 @@ fn push_literal(source: &mut String, letter: char) {
 
 #[cfg(test)]
 mod tests {
-    use super::{PatternCache, escape_pattern, has_wildcard, unescape_pattern};
+    use super::{PatternCache, has_wildcard, quote, remove_backslashes, unquote};
 
     #[test]
     fn patterns_match_like_the_shell() {
@@ -157,15 +165,16 @@ mod tests {
             (&"*a".repeat(40), &"a".repeat(39), Some(false)),
         ];
         for (pattern, text, matches) in cases {
-            assert_eq!(patterns.matches(pattern, text), matches, "{pattern} {text}");
+            let marked = remove_backslashes(pattern);
+            assert_eq!(patterns.matches(&marked, text), matches, "{pattern} {text}");
         }
     }
 
     #[test]
     fn quoted_text_matches_only_itself() {
         for text in ["a*b", "[x]", r"c\d", "{a,b}", "(x|y)"] {
-            let pattern = escape_pattern(text);
-            assert_eq!(unescape_pattern(&pattern), text);
+            let pattern = quote(text);
+            assert_eq!(unquote(&pattern), text);
             assert!(!has_wildcard(&pattern), "{pattern}");
             assert_eq!(PatternCache::default().matches(&pattern, text), Some(true), "{pattern}");
         }

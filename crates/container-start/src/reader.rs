@@ -9,7 +9,7 @@ use crate::image_files::ImageFiles;
 use crate::launcher_table::LauncherTable;
 use crate::pattern::PatternCache;
 use crate::script::SCRIPT_BYTES;
-use crate::state::{Flow, Function, ShellValue, State, User, Variable, is_below};
+use crate::state::{Flow, Function, State, User, Variable, is_below};
 use crate::value::{HoleKind, HoleTable, clean_text, is_open};
 use crate::{Assumption, LOADER_VARIABLES, StartedProgram};
 
@@ -205,7 +205,7 @@ impl Reader<'_> {
         for name in names {
             let hole = self.hole(&place, &format!("{name}, of which there are too many values"));
             let variable = state.variable_mut(&name);
-            variable.value = Some(ShellValue::Text(hole));
+            variable.value = vec![hole];
             variable.is_exported |= other.variables.get(&name).is_some_and(|variable| variable.is_exported);
         }
         if state.directory != other.directory {

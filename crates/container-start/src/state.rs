@@ -9,18 +9,11 @@ use crate::LOADER_VARIABLES;
 use crate::script::{Script, Shell};
 use crate::value::{is_hole, is_open};
 
-/// The value of a variable.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ShellValue {
-    Text(String),
-    /// An indexed array.
-    List(Vec<String>),
-}
-
-/// A shell variable. One without a value is unset but may carry the export attribute.
+/// A shell variable. An unset one may carry the export attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Variable {
-    pub value: Option<ShellValue>,
+    /// One text, or the elements of an array; empty if it is unset.
+    pub value: Vec<String>,
     pub is_exported: bool,
     pub is_readonly: bool,
 }
@@ -28,9 +21,8 @@ pub(crate) struct Variable {
 impl Variable {
     /// An exported variable.
     pub(crate) fn exported(text: &str) -> Self {
-        let value = Some(ShellValue::Text(text.to_owned()));
         Self {
-            value,
+            value: vec![text.to_owned()],
             is_exported: true,
             is_readonly: false,
         }
@@ -145,24 +137,29 @@ impl State {
         };
     }
 
-    pub(crate) fn value(&self, name: &str) -> Option<&ShellValue> {
-        self.variables.get(name).and_then(|variable| variable.value.as_ref())
+    pub(crate) fn value(&self, name: &str) -> &[String] {
+        self.variables.get(name).map_or(&[], |variable| &variable.value)
     }
 
     /// The text of a scalar variable.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        match self.value(name)? {
-            ShellValue::Text(text) => Some(text),
-            ShellValue::List(_) => None,
+        match self.value(name) {
+            [text] => Some(text),
+            _ => None,
         }
+    }
+
+    /// Whether a command may have changed a path in the directory or below it.
+    pub(crate) fn is_changed_below(&self, folder: &str) -> bool {
+        self.touched.iter().any(|touched| is_below(touched, folder))
     }
 
     /// The value of IFS; `None` if unknown.
     pub(crate) fn separators(&self) -> Option<String> {
         match self.value("IFS") {
-            None => Some(" \t\n".to_owned()),
-            Some(ShellValue::Text(text)) if !is_open(text) => Some(text.clone()),
-            Some(_) => None,
+            [] => Some(" \t\n".to_owned()),
+            [text] if !is_open(text) => Some(text.clone()),
+            _ => None,
         }
     }
 
@@ -170,17 +167,17 @@ impl State {
         Rc::make_mut(&mut self.variables).entry(name.to_owned()).or_default()
     }
 
-    pub(crate) fn set(&mut self, name: &str, value: ShellValue) {
+    pub(crate) fn set(&mut self, name: &str, value: Vec<String>) {
         let exports = self.has(ShellOption::AllExport);
         let variable = self.variable_mut(name);
         if !variable.is_readonly {
-            variable.value = Some(value);
+            variable.value = value;
             variable.is_exported |= exports;
         }
     }
 
     pub(crate) fn set_text(&mut self, name: &str, text: impl Into<String>) {
-        self.set(name, ShellValue::Text(text.into()));
+        self.set(name, vec![text.into()]);
     }
 
     pub(crate) fn restore(&mut self, name: &str, old: Option<Variable>) {
@@ -249,22 +246,22 @@ impl State {
     }
 
     /// The environment that child processes get, including the assignments in front of the command.
-    pub(crate) fn environment(&self, prefix: &BTreeMap<String, ShellValue>) -> BTreeMap<String, String> {
+    pub(crate) fn environment(&self, prefix: &BTreeMap<String, Vec<String>>) -> BTreeMap<String, String> {
         let mut environment = BTreeMap::new();
         // bash: after `local X` without a value, children still get the outer exported X. dash keeps the value in X itself.
         let frames = self.frames.iter().flatten().filter(|_| self.shell.is_bash());
-        let outer = frames.filter(|(name, _)| LOADER_VARIABLES.contains(&name.as_str()) && self.value(name).is_none());
+        let outer = frames.filter(|(name, _)| LOADER_VARIABLES.contains(&name.as_str()) && self.value(name).is_empty());
         let outer = outer.filter_map(|(name, variable)| Some((name, variable.as_ref()?)));
         for (name, variable) in outer
             .chain(self.variables.iter())
             .filter(|(_, variable)| variable.is_exported)
         {
-            if let Some(ShellValue::Text(text)) = &variable.value {
+            if let [text] = &*variable.value {
                 environment.insert(name.clone(), text.clone());
             }
         }
         for (name, value) in prefix {
-            if let ShellValue::Text(text) = value {
+            if let [text] = &**value {
                 environment.insert(name.clone(), text.clone());
             }
         }

@@ -84,6 +84,12 @@ pub(crate) struct HoleTable {
 /// The first and last character that stand for holes (Supplementary Private Use Area-A).
 const FIRST: u32 = 0xF_0000;
 const LAST: u32 = 0xF_FFFD;
+/// The end of a field in marked text ([`crate::pattern`]).
+pub(crate) const BREAK: char = '\u{FFFFE}';
+/// A quoted text that is empty. It makes a field.
+pub(crate) const EMPTY: char = '\u{FFFFF}';
+/// The first character that stands for a quoted one (Supplementary Private Use Area-B).
+pub(crate) const QUOTED: u32 = 0x10_0000;
 
 impl HoleTable {
     /// The text of a hole. Equal records share one hole.
@@ -144,13 +150,12 @@ pub(crate) fn is_all_hole(text: &str) -> bool {
     !text.is_empty() && text.chars().all(is_hole)
 }
 
-/// Decodes bytes from the image. Invalid UTF-8 and characters reserved for holes become U+FFFD.
+/// Decodes bytes from the image. Invalid UTF-8 and reserved characters become U+FFFD.
 pub(crate) fn clean_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).into_owned();
-    // The UTF-8 form of every reserved character starts with 0xF3, so most texts skip the scan.
-    let may_have_hole = bytes.contains(&0xF3);
-    if may_have_hole {
-        text.replace(is_hole, "\u{FFFD}")
+    // The UTF-8 form of every reserved character starts with 0xF3 or 0xF4, so most texts skip the scan.
+    if bytes.iter().any(|byte| *byte >= 0xF3) {
+        text.replace(|letter: char| letter as u32 >= FIRST, "\u{FFFD}")
     } else {
         text
     }

@@ -1,36 +1,26 @@
-//! Words: quoting and expansion (POSIX shell, 2.2 and 2.6).
+//! Words: quoting and expansion (POSIX shell, 2.2 and 2.6). The result is marked text ([`crate::pattern`]).
 
 use shuck_ast::{
     ArithmeticExprNode, CommandSubstitutionSyntax, Heredoc, HeredocBodyPart, LiteralText, Pattern, PatternPart, Span,
     StmtSeq, Word, WordPart, WordPartNode,
 };
 
-use crate::parameters::Expansion;
-use crate::pattern::escape_pattern;
+use crate::fields::split_text;
+use crate::pattern::{quote, remove_backslashes, unquote};
 use crate::reader::Reader;
 use crate::script::Shell;
 use crate::state::{ShellOption, State};
-use crate::value::is_open;
-
-/// A part of a word after its expansion.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Piece {
-    /// Quoted text: neither split nor matched against files.
-    Quoted(String),
-    /// Unquoted text of the script: not split, but its wildcards match files.
-    Literal(String),
-    /// The result of an unquoted expansion: split, and its wildcards match files.
-    Expanded(String),
-    /// A field boundary between the parameters of `"$@"`.
-    Break,
-    /// `"$@"` without parameters: produces no field.
-    Nothing,
-}
+use crate::value::{EMPTY, is_open};
 
 /// The quoting around the parts of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Context {
-    Plain,
+    /// None: expansions are split into fields.
+    Split,
+    /// None, but expansions are not split.
+    Text,
+    /// As `Text`, and `~` is also expanded behind a colon.
+    Assigned,
     /// Double quotes.
     Quoted,
     /// The operand of `"${NAME:-…}"`.
@@ -39,53 +29,28 @@ pub(crate) enum Context {
 }
 
 impl Context {
-    /// Wraps the result of an expansion in this context.
-    pub(crate) fn piece(self, text: String) -> Piece {
-        if self == Self::Plain {
-            Piece::Expanded(text)
-        } else {
-            Piece::Quoted(text)
-        }
+    pub(crate) fn is_quoted(self) -> bool {
+        matches!(self, Self::Quoted | Self::QuotedOperand | Self::Heredoc)
     }
 
-    /// The characters that a backslash escapes here.
-    fn special(self) -> &'static str {
-        match self {
-            Self::Plain | Self::Heredoc => "$`\\",
+    /// Marks source text inside quotes: a backslash quotes some characters, and joins lines.
+    fn mark_source(self, source: &str) -> String {
+        let special = match self {
             Self::Quoted => "$`\\\"",
             Self::QuotedOperand => "$`\\\"}",
+            _ => "$`\\",
+        };
+        let mut text = String::with_capacity(source.len());
+        let mut letters = source.chars().peekable();
+        while let Some(letter) = letters.next() {
+            match letters.peek() {
+                Some('\n') if letter == '\\' => drop(letters.next()),
+                Some(next) if letter == '\\' && special.contains(*next) => text.extend(letters.next()),
+                _ => text.push(letter),
+            }
         }
+        quote(&text)
     }
-}
-
-/// Removes backslashes before `special` characters, and line continuations.
-fn unescape_some(source: &str, special: &str) -> String {
-    let mut text = String::with_capacity(source.len());
-    let mut letters = source.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letters.peek() {
-            Some('\n') if letter == '\\' => drop(letters.next()),
-            Some(next) if letter == '\\' && special.contains(*next) => text.extend(letters.next()),
-            _ => text.push(letter),
-        }
-    }
-    text
-}
-
-/// Joins pieces into one text, with `quote` applied to quoted text.
-fn joined(pieces: &[Piece], quote: fn(&str) -> String) -> String {
-    let texts = pieces.iter().map(|piece| match piece {
-        Piece::Quoted(text) => quote(text),
-        Piece::Literal(text) | Piece::Expanded(text) => text.clone(),
-        Piece::Break => " ".to_owned(),
-        Piece::Nothing => String::new(),
-    });
-    texts.collect()
-}
-
-/// Joins pieces into one text.
-pub(crate) fn joined_text(pieces: &[Piece]) -> String {
-    joined(pieces, str::to_owned)
 }
 
 /// Whether the parser inserted this word for a missing command name (assignments only).
@@ -95,157 +60,138 @@ pub(crate) fn is_absent(word: &Word) -> bool {
 
 impl Reader<'_> {
     /// The fields of several words.
-    pub(crate) fn all_fields<'w>(
-        &mut self,
-        words: impl IntoIterator<Item = &'w Word>,
-        state: &mut State,
-    ) -> Vec<String> {
-        words.into_iter().flat_map(|word| self.fields(word, state)).collect()
+    pub(crate) fn all_fields(&mut self, words: &[Word], state: &mut State) -> Vec<String> {
+        words.iter().flat_map(|word| self.fields(word, state)).collect()
     }
 
     /// Expands a word into fields, including braces and file names.
     pub(crate) fn fields(&mut self, word: &Word, state: &mut State) -> Vec<String> {
-        let pieces = self.word_pieces(word, state);
-        self.piece_fields(&pieces, state)
+        let marked = self.expand(&word.parts, Context::Split, state);
+        self.split_fields(&marked, state)
     }
 
     /// Expands a word without splitting.
     pub(crate) fn word_text(&mut self, word: &Word, state: &mut State) -> String {
-        joined_text(&self.word_pieces(word, state))
+        unquote(&self.word_pattern(word, state))
     }
 
     /// Expands a word into a pattern. Its quoted parts match literally.
     pub(crate) fn word_pattern(&mut self, word: &Word, state: &mut State) -> String {
-        joined(&self.word_pieces(word, state), escape_pattern)
+        self.expand(&word.parts, Context::Text, state)
     }
 
-    fn word_pieces(&mut self, word: &Word, state: &mut State) -> Vec<Piece> {
-        self.pieces(&word.parts, state, Context::Plain)
+    /// Marks the result of an expansion.
+    pub(crate) fn mark(&mut self, text: &str, context: Context, state: &State) -> String {
+        match context {
+            Context::Split => match state.separators() {
+                Some(separators) => split_text(text, &separators),
+                None => self.hole(&state.script.path, "a word split by an unknown IFS"),
+            },
+            Context::Text | Context::Assigned => text.to_owned(),
+            _ if text.is_empty() => EMPTY.to_string(),
+            _ => quote(text),
+        }
     }
 
     /// Expands the parts of a word in a context.
-    pub(crate) fn pieces(&mut self, parts: &[WordPartNode], state: &mut State, context: Context) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        let is_quoted = context != Context::Plain;
+    pub(crate) fn expand(&mut self, parts: &[WordPartNode], context: Context, state: &mut State) -> String {
+        let mut marked = String::new();
         for (number, part) in parts.iter().enumerate() {
             let place = state.place(part.span);
-            match &part.kind {
+            let text = match &part.kind {
                 WordPart::Literal(literal) => {
-                    let source = literal.syntax_str(&state.script.text, part.span);
-                    if is_quoted {
-                        pieces.push(Piece::Quoted(unescape_some(source, context.special())));
+                    let source = literal.syntax_str(&state.script.text, part.span).to_owned();
+                    marked += &if context.is_quoted() {
+                        context.mark_source(&source)
                     } else {
-                        let source = source.to_owned();
-                        self.literal_pieces(&source, number == 0, parts.len() == 1, state, &mut pieces);
-                    }
+                        self.expand_homes(&source, [number == 0, number + 1 == parts.len()], context, state)
+                    };
+                    continue;
                 }
                 WordPart::SingleQuoted { value, dollar } => {
                     let text = value.slice(&state.script.text);
-                    pieces.push(Piece::Quoted(match (dollar, state.shell) {
+                    let text = match (dollar, state.shell) {
                         // Inside double quotes, single quotes are literal and their content is expanded.
-                        (false, _) if is_quoted && text.contains(['$', '`', '\\']) => {
+                        (false, _) if context.is_quoted() && text.contains(['$', '`', '\\']) => {
                             self.hole(&place, "a text in quotes within quotes")
                         }
-                        (false, _) if is_quoted => format!("'{text}'"),
+                        (false, _) if context.is_quoted() => format!("'{text}'"),
                         (true, Shell::Dash | Shell::Busybox) => self.hole(&place, "a text in $''"),
                         _ => text.to_owned(),
-                    }));
+                    };
+                    marked += &self.mark(&text, Context::Quoted, state);
+                    continue;
                 }
                 WordPart::DoubleQuoted { parts, dollar } => {
-                    let sign = if *dollar && !state.shell.is_bash() { "$" } else { "" };
-                    let inner = self.pieces(parts, state, Context::Quoted);
-                    if inner.is_empty() || !sign.is_empty() {
-                        pieces.push(Piece::Quoted(sign.to_owned()));
-                    }
-                    pieces.extend(inner);
+                    let has_sign = *dollar && !state.shell.is_bash();
+                    marked.extend(has_sign.then_some('$'));
+                    marked.extend(parts.is_empty().then_some(EMPTY));
+                    marked += &self.expand(parts, Context::Quoted, state);
+                    continue;
                 }
-                WordPart::CommandSubstitution { body, syntax } => {
-                    let output = self.substitute(body, *syntax, part.span, state);
-                    pieces.push(context.piece(output));
+                WordPart::Variable(name) => {
+                    marked += &self.expand_variable(name, part.span, context, state);
+                    continue;
                 }
+                WordPart::Parameter(parameter) => {
+                    marked += &self.expand_parameter(parameter, part.span, context, state);
+                    continue;
+                }
+                WordPart::CommandSubstitution { body, syntax } => self.substitute(body, *syntax, part.span, state),
                 WordPart::ArithmeticExpansion { expression_ast, .. } => {
-                    let number = self.computed_text(expression_ast.as_deref(), part.span, state);
-                    pieces.push(context.piece(number));
+                    self.computed_text(expression_ast.as_deref(), part.span, state)
                 }
                 WordPart::ProcessSubstitution { body, .. } => {
                     let ended = self.run_list(body, vec![state.copied()]);
                     state.merge_touched(&ended);
-                    pieces.push(context.piece(self.hole(&place, "a process substitution")));
+                    self.hole(&place, "a process substitution")
                 }
-                WordPart::Variable(name) => {
-                    pieces.extend(self.expand_parameter(&Expansion::of_name(name), part.span, state, context));
-                }
-                WordPart::Parameter(parameter) => {
-                    pieces.extend(self.expand_parameter(
-                        &Expansion::of_parameter(parameter),
-                        part.span,
-                        state,
-                        context,
-                    ));
-                }
-                _ => pieces.push(context.piece(self.hole(&place, "a word of another shell"))),
-            }
+                _ => self.hole(&place, "a word of another shell"),
+            };
+            marked += &self.mark(&text, context, state);
         }
-        pieces
+        marked
     }
 
-    /// Expands an unquoted literal: backslash escapes and a leading tilde.
-    fn literal_pieces(&mut self, text: &str, is_first: bool, is_whole: bool, state: &State, pieces: &mut Vec<Piece>) {
-        let mut rest = text;
-        if is_first && let Some((home, behind)) = self.split_home(text, is_whole, state) {
-            pieces.push(Piece::Quoted(home));
-            rest = behind;
-        }
-        let mut letters = rest.chars();
-        let mut plain = String::new();
-        while let Some(letter) = letters.next() {
-            if letter != '\\' {
-                plain.push(letter);
+    /// Marks an unquoted literal and expands its `~` and `~NAME`.
+    fn expand_homes(
+        &mut self,
+        source: &str,
+        [is_first, is_last]: [bool; 2],
+        context: Context,
+        state: &State,
+    ) -> String {
+        let mut marked = String::new();
+        let colon = if context == Context::Assigned { ':' } else { EMPTY };
+        let mut may_be_home = is_first;
+        for part in source.split_inclusive(colon) {
+            let after = part.strip_prefix('~').filter(|_| may_be_home);
+            may_be_home = true;
+            let split = after.map(|after| after.split_at(after.find(['/', ':']).unwrap_or(after.len())));
+            // A name may not continue in an expansion.
+            let Some((name, behind)) = split.filter(|(_, behind)| is_last || !behind.is_empty()) else {
+                marked += &remove_backslashes(part);
                 continue;
-            }
-            let quoted = letters.next().unwrap_or('\\');
-            if quoted != '\n' {
-                pieces.push(Piece::Literal(std::mem::take(&mut plain)));
-                pieces.push(Piece::Quoted(quoted.to_string()));
-            }
+            };
+            let home = self.home_of(name, state);
+            // busybox drops the text behind an unknown user.
+            let behind = if is_open(&home) {
+                String::new()
+            } else {
+                remove_backslashes(behind)
+            };
+            marked += &(quote(&home) + &behind);
         }
-        if !plain.is_empty() || is_whole && pieces.is_empty() {
-            pieces.push(Piece::Literal(plain));
-        }
+        marked
     }
 
-    /// The home directory for a leading `~` or `~NAME`, and the rest of the text.
-    fn split_home<'t>(&mut self, text: &'t str, is_whole: bool, state: &State) -> Option<(String, &'t str)> {
-        let after = text.strip_prefix('~')?;
-        let end = after.find(['/', ':']).unwrap_or(after.len());
-        let (name, behind) = after
-            .split_at_checked(end)
-            .filter(|(_, behind)| is_whole || !behind.is_empty())?;
-        let home = self.home_of(name, state);
-        // busybox drops the text behind an unknown user.
-        let behind = if is_open(&home) { "" } else { behind };
-        Some((home, behind))
-    }
-
-    /// The value of an assignment: no splitting, and `~` is also expanded behind a colon.
+    /// The value of an assignment.
     pub(crate) fn assigned_text(&mut self, word: &Word, state: &mut State) -> String {
         // HACK: shuck-parser 0.2.8 assigns wrong spans behind `\"` in the value of an assignment.
         if word.span.slice(&state.script.text).contains("\\\"") {
             return self.hole(&state.place(word.span), "a value with a quoted quote");
         }
-        let mut text = String::new();
-        for piece in self.word_pieces(word, state) {
-            let mut rest = joined_text(std::slice::from_ref(&piece));
-            while let Piece::Literal(_) = piece
-                && let Some((before, behind)) = rest.split_once(":~")
-            {
-                let tilde = format!("~{behind}");
-                let (home, behind) = self.split_home(&tilde, true, state).unwrap_or_default();
-                text = format!("{text}{before}:{home}");
-                behind.clone_into(&mut rest);
-            }
-            text += &rest;
-        }
+        let text = unquote(&self.expand(&word.parts, Context::Assigned, state));
         self.bounded(state, text)
     }
 
@@ -253,14 +199,14 @@ impl Reader<'_> {
     pub(crate) fn case_pattern(&mut self, pattern: &Pattern, state: &mut State) -> String {
         let mut text = String::new();
         for part in &pattern.parts {
-            match &part.kind {
-                PatternPart::Literal(literal) => text += literal.syntax_str(&state.script.text, part.span),
-                PatternPart::AnyString => text.push('*'),
-                PatternPart::AnyChar => text.push('?'),
-                PatternPart::CharClass(class) => text += class.slice(&state.script.text),
-                PatternPart::Word(word) => text += &self.word_pattern(word, state),
-                PatternPart::Group { .. } => text += &self.hole(&state.place(part.span), "an extended pattern"),
-            }
+            text += &match &part.kind {
+                PatternPart::Literal(literal) => remove_backslashes(literal.syntax_str(&state.script.text, part.span)),
+                PatternPart::AnyString => "*".to_owned(),
+                PatternPart::AnyChar => "?".to_owned(),
+                PatternPart::CharClass(class) => remove_backslashes(class.slice(&state.script.text)),
+                PatternPart::Word(word) => self.word_pattern(word, state),
+                PatternPart::Group { .. } => self.hole(&state.place(part.span), "an extended pattern"),
+            };
         }
         text
     }
@@ -276,25 +222,23 @@ impl Reader<'_> {
 
     /// The body of a heredoc after expansion.
     pub(crate) fn heredoc_text(&mut self, heredoc: &Heredoc, state: &mut State) -> String {
-        let mut text = String::new();
+        let mut marked = String::new();
         for part in &heredoc.body.parts {
-            let place = state.place(part.span);
-            text += &match &part.kind {
+            marked += &match &part.kind {
                 HeredocBodyPart::Literal(literal) => {
                     let source = literal.syntax_str(&state.script.text, part.span);
                     let is_raw = !heredoc.delimiter.expands_body;
                     if is_raw {
-                        source.to_owned()
+                        quote(source)
                     } else {
-                        unescape_some(source, Context::Heredoc.special())
+                        Context::Heredoc.mark_source(source)
                     }
                 }
-                HeredocBodyPart::Variable(name) => {
-                    joined_text(&self.expand_parameter(&Expansion::of_name(name), part.span, state, Context::Heredoc))
-                }
-                _ => self.hole(&place, "an expansion in a text for the standard input"),
+                HeredocBodyPart::Variable(name) => self.expand_variable(name, part.span, Context::Heredoc, state),
+                _ => self.hole(&state.place(part.span), "an expansion in a text for the standard input"),
             };
         }
+        let text = unquote(&marked);
         if heredoc.delimiter.strip_tabs {
             let lines: Vec<&str> = text.split('\n').map(|line| line.trim_start_matches('\t')).collect();
             return lines.join("\n");
