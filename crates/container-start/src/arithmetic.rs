@@ -24,16 +24,15 @@ impl Reader<'_> {
                 let right = self.evaluate_number(right, state);
                 if matches!(op, Binary::Divide | Binary::Modulo) && right.is_none_or(|right| right == 0) {
                     // Division by zero aborts the command.
-                    self.assume_keeps("arithmetic", &state.place(expression.span));
+                    self.assume_keeps("arithmetic");
                 }
                 compute(left?, *op, right?)
             }
             _ => {
                 let is_other = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
-                let place = state.place(expression.span);
                 let text = expression.span.slice(&state.script.text).to_owned();
                 for name in text.split(is_other).filter(|name| is_name(name)) {
-                    self.set_unknown(name, state, &place);
+                    self.set_unknown(name, state);
                 }
                 None
             }

@@ -5,21 +5,21 @@ use std::rc::Rc;
 use crate::commands::{Call, has_no_effect, is_builtin, run_control_word};
 use crate::declarations::{Operand, is_name};
 use crate::fields::read_field;
+use crate::launcher_table::is_listed;
 use crate::reader::{Reader, is_volatile, mentions_loader};
 use crate::script::Shell;
-use crate::state::{ShellOption, State};
+use crate::state::{ALL_EXPORT, ERR_EXIT, EXPAND_ALIASES, NO_CASE_MATCH, NO_GLOB, NULL_GLOB, PIPE_FAIL, State};
 use crate::value::{is_all_hole, is_open};
 
 impl Reader<'_> {
     pub(crate) fn run_builtin(&mut self, call: &Call, state: State) -> Vec<State> {
-        let place = &call.place;
         let Some((name, words)) = call.words.split_first() else {
             return state.finish(Some(true));
         };
         match name.as_str() {
             "export" | "readonly" | "local" | "declare" | "typeset" => {
                 let operands = words.iter().map(|word| Operand::of_word(word, &state)).collect();
-                self.declare(name, operands, state, place)
+                self.declare(name, operands, state)
             }
             ":" | "true" => state.finish(Some(true)),
             "false" => state.finish(Some(false)),
@@ -29,108 +29,88 @@ impl Reader<'_> {
             }
             "[[" => state.finish(None),
             "break" | "continue" | "return" | "exit" => run_control_word(name, words, state),
-            "echo" => self.echo(words, state, place),
-            "printf" => self.printf(words, state, place),
-            "pwd" => self.working_directory(words, state, place),
-            "read" => self.read_line(words, state, place),
-            "getopts" => {
-                let names = words.get(1).map(String::as_str).into_iter().chain(["OPTARG", "OPTIND"]);
-                self.set_all_unknown(names, state, place)
+            "echo" => self.echo(words, state),
+            "printf" => self.printf(words, state),
+            "pwd" => self.working_directory(words, state),
+            "read" => self.read_line(words, state),
+            "getopts" | "mapfile" | "readarray" | "let" => self.set_named(words, state),
+            "alias" => {
+                let are_expanded = state.shell != Shell::Bash || state.has(EXPAND_ALIASES);
+                if are_expanded && words.iter().any(|word| is_open(word) || mentions_loader(word)) {
+                    self.assume_keeps("alias");
+                }
+                state.finish(Some(true))
             }
-            "mapfile" | "readarray" => {
-                let name = words.last().filter(|word| !word.starts_with('-'));
-                self.set_all_unknown([name.map_or("MAPFILE", String::as_str)], state, place)
-            }
-            "let" => {
-                let is_other = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
-                let names = words
-                    .iter()
-                    .filter_map(|word| word.trim_start_matches(['+', '-']).split(is_other).next());
-                self.set_all_unknown(names, state, place)
-            }
-            "alias" => self.alias(words, state, place),
-            "unset" => self.unset_names(words, state, place),
-            "cd" | "pushd" | "popd" => self.change_directory(name, words, state, place),
-            "shift" => self.shift(words, state, place),
-            "set" => self.set_options(words, state, place),
-            "shopt" => self.set_bash_options(words, state, place),
-            "trap" => self.trap(words, state, place),
-            "type" | "hash" => self.find_command(name, words, state, place),
+            "unset" => self.unset_names(words, state),
+            "cd" | "pushd" | "popd" => self.change_directory(name, words, state),
+            "shift" => self.shift(words, state),
+            "set" => self.set_options(words, state),
+            "shopt" => self.set_bash_options(words, state),
+            "trap" => self.trap(words, state),
+            "type" | "hash" => self.find_command(name, words, state),
             "command" | "builtin" => self.skip_functions(name, words, call, state),
             "exec" => self.become_program(words, call, state),
-            "eval" => self.evaluate(&words.join(" "), state, place),
-            "." | "source" => self.source(words, state, place),
+            "eval" => self.evaluate(&words.join(" "), state),
+            "." | "source" => self.source(words, state),
             name if has_no_effect(name) => state.finish(Some(true)),
             _ => self.run_program(call, state),
         }
     }
 
-    fn set_all_unknown<'w>(
-        &mut self,
-        names: impl IntoIterator<Item = &'w str>,
-        mut state: State,
-        place: &str,
-    ) -> Vec<State> {
-        names
-            .into_iter()
-            .for_each(|name| self.set_unknown(name, &mut state, place));
+    /// Makes the variables unknown that a builtin may set: every name in its words.
+    fn set_named(&mut self, words: &[String], mut state: State) -> Vec<State> {
+        let is_other = |letter: char| letter.is_ascii_punctuation() && letter != '_';
+        let names = words.iter().filter(|word| !word.starts_with('-'));
+        let names = names
+            .flat_map(|word| word.split(is_other))
+            .filter(|name| is_open(name) || is_name(name));
+        for name in names.chain(["MAPFILE", "OPTARG", "OPTIND"]) {
+            self.set_unknown(name, &mut state);
+        }
         state.finish(None)
     }
 
-    fn echo(&mut self, words: &[String], state: State, place: &str) -> Vec<State> {
+    fn echo(&mut self, words: &[String], state: State) -> Vec<State> {
         let is_dash = state.shell == Shell::Dash;
-        let (mut words, mut end, mut escapes) = (words, "\n", is_dash);
-        while let Some((option, rest)) = words.split_first() {
-            let letters = option.strip_prefix('-').unwrap_or_default();
-            let is_option = !letters.is_empty() && letters.chars().all(|letter| "neE".contains(letter));
-            if !is_option || is_dash && (letters != "n" || end.is_empty()) {
-                break;
-            }
-            if letters.contains('n') {
-                end = "";
-            }
-            let last = letters.rfind(['e', 'E']).and_then(|at| letters.get(at..));
-            escapes = last.map_or(escapes, |last| last.starts_with('e'));
-            words = rest;
-        }
+        let is_option = |word: &&String| match word.strip_prefix('-').unwrap_or_default() {
+            "" => false,
+            letters => letters == "n" || !is_dash && letters.chars().all(|letter| "neE".contains(letter)),
+        };
+        let count = words.iter().take_while(is_option).count();
+        let (options, words) = words.split_at(if is_dash { count.min(1) } else { count });
+        let options = options.concat();
+        let escapes = match options.rfind(['e', 'E']) {
+            Some(at) => options.get(at..).is_some_and(|last| last.starts_with('e')),
+            None => is_dash,
+        };
         let text = words.join(" ");
         let is_known = !escapes || !text.contains('\\');
-        let text = if is_known {
-            text
-        } else {
-            self.output_hole(place, "echo")
-        };
+        let text = if is_known { text } else { self.output_hole("echo") };
+        let end = if options.contains('n') { "" } else { "\n" };
         self.print(state, &(text + end), Some(true))
     }
 
-    fn printf(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
-        let (target, words) = match words {
-            [option, name, rest @ ..] if option == "-v" && state.shell.is_bash() => (Some(name), rest),
-            [option, ..] if option == "-v" => return state.finish(Some(false)),
-            words => (None, words),
-        };
-        let text = words.split_first().and_then(|(format, words)| formatted(format, words));
-        let text = text.unwrap_or_else(|| self.output_hole(place, "printf"));
-        match target {
-            Some(name) if is_name(name) => state.set_text(name, text),
-            Some(name) => self.set_unknown(name, &mut state, place),
-            None => return self.print(state, &text, Some(true)),
+    fn printf(&mut self, words: &[String], state: State) -> Vec<State> {
+        if words.first().is_some_and(|word| word == "-v") {
+            return self.set_named(words, state);
         }
-        state.finish(Some(true))
+        let text = words.split_first().and_then(|(format, words)| formatted(format, words));
+        let text = text.unwrap_or_else(|| self.output_hole("printf"));
+        self.print(state, &text, Some(true))
     }
 
-    fn working_directory(&mut self, words: &[String], state: State, place: &str) -> Vec<State> {
-        let directory = state.directory.clone();
-        let text = match words.iter().any(|word| word == "-P") {
-            true if state.is_touched(&directory) => self.output_hole(place, "pwd"),
-            true => self.files.resolve(&directory).unwrap_or(directory),
-            false => directory,
+    fn working_directory(&mut self, words: &[String], state: State) -> Vec<State> {
+        let is_physical = words.iter().any(|word| word == "-P");
+        let resolved = self.files.resolve(&state.directory).filter(|_| is_physical);
+        let text = match resolved.unwrap_or_else(|| state.directory.clone()) {
+            text if is_physical && self.is_touched(&text) => self.output_hole("pwd"),
+            text => text,
         };
         self.print(state, &(text + "\n"), Some(true))
     }
 
     /// `read`: the next line of a known standard input, otherwise unknown values.
-    fn read_line(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
+    fn read_line(&mut self, words: &[String], mut state: State) -> Vec<State> {
         let (mut names, mut options, mut words) = (Vec::new(), String::new(), words.iter());
         while let Some(word) = words.next() {
             match word.strip_prefix('-') {
@@ -143,24 +123,23 @@ impl Reader<'_> {
                 None => names.push(word.as_str()),
             }
         }
-        if names.is_empty() {
-            names.push("REPLY");
-        }
-        let is_plain = matches!(&*options, "" | "r") && names.iter().all(|name| is_name(name));
+        let last = names.pop().unwrap_or("REPLY");
+        let is_plain = matches!(&*options, "" | "r") && names.iter().chain([&last]).all(|name| is_name(name));
         let is_read = |text: &String| is_plain && !is_open(text) && (options == "r" || !text.contains('\\'));
         let input = state.input.take();
         let (Some(input), Some(separators)) = (input.clone().filter(is_read), state.separators()) else {
             // How much `read` consumed is unknown.
-            state.input = input.map(|_| self.hole(place, "the rest of the standard input"));
-            return self.set_all_unknown(names, state, place);
+            state.input = input.map(|_| self.hole("the rest of the standard input"));
+            for name in names.into_iter().chain([last]) {
+                self.set_unknown(name, &mut state);
+            }
+            return state.finish(None);
         };
-        let (line, rest) = input.split_once('\n').unwrap_or((&input, ""));
-        let (last, others) = names.split_last().unwrap_or((&"REPLY", &[]));
-        let mut line = line;
-        for name in others {
-            let (field, rest) = read_field(line, &separators);
+        let (mut line, rest) = input.split_once('\n').unwrap_or((&input, ""));
+        for name in names {
+            let (field, behind) = read_field(line, &separators);
             state.set_text(name, field);
-            line = rest;
+            line = behind;
         }
         let is_white = |letter: char| letter.is_ascii_whitespace() && separators.contains(letter);
         state.set_text(last, line.trim_matches(is_white));
@@ -168,23 +147,14 @@ impl Reader<'_> {
         state.finish(Some(input.contains('\n')))
     }
 
-    fn alias(&mut self, words: &[String], state: State, place: &str) -> Vec<State> {
-        let aliases_are_expanded = state.shell != Shell::Bash || state.has(ShellOption::ExpandAliases);
-        if aliases_are_expanded && words.iter().any(|word| is_open(word) || mentions_loader(word)) {
-            self.assume_keeps("alias", place);
-        }
-        state.finish(Some(true))
-    }
-
-    fn unset_names(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
+    fn unset_names(&mut self, words: &[String], mut state: State) -> Vec<State> {
         let is_function = words.iter().any(|word| word.starts_with('-') && word.contains('f'));
         for name in words.iter().filter(|word| !word.starts_with('-')) {
             let variable = state.variables.get(name).cloned();
-            let has_value = variable.as_ref().is_some_and(|variable| !variable.value.is_empty());
-            if is_function || !has_value && state.functions.contains_key(name) {
+            if is_function || state.value(name).is_empty() && state.functions.contains_key(name) {
                 Rc::make_mut(&mut state.functions).remove(name);
             } else if !is_name(name) {
-                self.set_unknown(name, &mut state, place);
+                self.set_unknown(name, &mut state);
             } else if let Some(mut variable) = variable.filter(|variable| !variable.is_readonly) {
                 // In bash, `unset` of a local variable keeps its local scope and export attribute.
                 let is_local = state.frames.last().is_some_and(|frame| frame.contains_key(name));
@@ -195,42 +165,40 @@ impl Reader<'_> {
         state.finish(Some(true))
     }
 
-    fn change_directory(&mut self, name: &str, words: &[String], mut state: State, place: &str) -> Vec<State> {
-        let target = words
+    fn change_directory(&mut self, name: &str, words: &[String], mut state: State) -> Vec<State> {
+        let mut targets = words
             .iter()
-            .find(|word| !word.starts_with('-') || *word == "-")
+            .filter(|word| !word.starts_with('-') || *word == "-")
             .cloned();
-        let target = target.unwrap_or_else(|| state.text("HOME").unwrap_or("/root").to_owned());
+        let target = targets
+            .next()
+            .unwrap_or_else(|| state.text("HOME").unwrap_or("/root").to_owned());
         let searches = !state.value("CDPATH").is_empty() && !target.starts_with(['/', '.']);
-        if name == "popd" || is_open(&target) || target == "-" || target.starts_with('+') || searches {
-            state.directory = self.hole(place, "the working directory");
+        if name == "popd" || is_open(&target) || target.starts_with(['-', '+']) || searches {
+            state.directory = self.hole("the working directory");
             return state.finish(None);
         }
         let path = state.absolute(&target);
         let resolved = self.files.resolve(&path);
         let failed = state.clone().finish(Some(false));
-        // A missing directory may be mounted or created.
-        let may_come = self.provides_missing || is_volatile(&path) || state.is_touched(&path);
-        if resolved.is_none() && !may_come {
-            return failed;
-        }
         let match_is_certain = resolved.is_some();
         let is_physical = words.iter().any(|word| word == "-P");
+        // A missing directory may be mounted or created.
+        let may_come = self.provides_missing || is_volatile(&path) || self.is_touched(&path);
         state.directory = resolved.filter(|_| is_physical).unwrap_or(path);
-        let moved = state.finish(Some(true));
-        if match_is_certain {
-            moved
-        } else {
-            [moved, failed].concat()
+        match state.finish(Some(true)) {
+            moved if match_is_certain => moved,
+            moved if may_come => [moved, failed].concat(),
+            _ => failed,
         }
     }
 
-    fn shift(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
+    fn shift(&mut self, words: &[String], mut state: State) -> Vec<State> {
         let count = words.first().map_or(Some(1), |word| word.parse::<usize>().ok());
         // A word of holes only may be any number of words.
         let is_uncertain = state.arguments.iter().skip(1).any(|word| is_all_hole(word));
         let Some(count) = count.filter(|_| !is_uncertain) else {
-            self.lose_arguments(&mut state, place);
+            self.lose_arguments(&mut state);
             return state.finish(None);
         };
         let fits = count < state.arguments.len();
@@ -240,29 +208,23 @@ impl Reader<'_> {
         state.finish(Some(fits))
     }
 
-    fn set_options(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
+    fn set_options(&mut self, words: &[String], mut state: State) -> Vec<State> {
         let mut words = words.iter().peekable();
         while let Some(word) = words.next_if(|word| word.starts_with(['-', '+']) && *word != "--" && *word != "-") {
             let is_on = word.starts_with('-');
             for letter in word.chars().skip(1) {
                 let long = (letter == 'o').then(|| words.next()).flatten();
-                let option = match (letter, long.map_or("", String::as_str)) {
-                    ('a', _) | (_, "allexport") => ShellOption::AllExport,
-                    ('e', _) | (_, "errexit") => ShellOption::ErrExit,
-                    ('f', _) | (_, "noglob") => ShellOption::NoGlob,
-                    (_, "pipefail") => ShellOption::PipeFail,
-                    (_, "posix") if is_on && state.shell == Shell::Bash => {
-                        state.shell = Shell::BashPosix;
-                        continue;
-                    }
-                    ('B', _) => {
-                        // `set +B` turns off brace expansion, which is not modelled.
-                        self.assume_keeps("construct", place);
-                        continue;
-                    }
-                    _ => continue,
-                };
-                state.switch(option, is_on);
+                match long.map_or("", String::as_str) {
+                    // `set +B` turns off brace expansion, which is not modelled.
+                    "" if letter == 'B' => self.assume_keeps("construct"),
+                    "" => state.switch(letter, is_on),
+                    "allexport" => state.switch(ALL_EXPORT, is_on),
+                    "errexit" => state.switch(ERR_EXIT, is_on),
+                    "noglob" => state.switch(NO_GLOB, is_on),
+                    "pipefail" => state.switch(PIPE_FAIL, is_on),
+                    "posix" if is_on && state.shell == Shell::Bash => state.shell = Shell::BashPosix,
+                    _ => {}
+                }
             }
         }
         let ended = words.next_if(|word| *word == "--" || *word == "-");
@@ -272,21 +234,21 @@ impl Reader<'_> {
         state.finish(Some(true))
     }
 
-    fn set_bash_options(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
+    fn set_bash_options(&mut self, words: &[String], mut state: State) -> Vec<State> {
         let is_on = !words.iter().any(|word| word == "-u");
         for word in words {
             match word.as_str() {
-                "nullglob" => state.switch(ShellOption::NullGlob, is_on),
-                "nocasematch" => state.switch(ShellOption::NoCaseMatch, is_on),
-                "expand_aliases" => state.switch(ShellOption::ExpandAliases, is_on),
+                "nullglob" => state.switch(NULL_GLOB, is_on),
+                "nocasematch" => state.switch(NO_CASE_MATCH, is_on),
+                "expand_aliases" => state.switch(EXPAND_ALIASES, is_on),
                 "-s" | "-u" | "-q" | "extglob" | "inherit_errexit" | "checkwinsize" | "histappend" => {}
-                _ => self.assume_keeps("construct", place),
+                _ => self.assume_keeps("construct"),
             }
         }
         state.finish(None)
     }
 
-    fn trap(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
+    fn trap(&mut self, words: &[String], mut state: State) -> Vec<State> {
         let [action, signals @ ..] = words else {
             return state.finish(Some(true));
         };
@@ -295,86 +257,57 @@ impl Reader<'_> {
             .any(|signal| matches!(signal.as_str(), "0" | "EXIT" | "exit"));
         let matters = is_open(action) || mentions_loader(action);
         if at_exit {
-            if action.contains("exec") || state.has(ShellOption::ErrExit) && mentions_loader(action) {
-                self.assume_keeps("trap", place);
+            if action.contains("exec") || state.has(ERR_EXIT) && mentions_loader(action) {
+                self.assume_keeps("trap");
             }
             state.exit_trap = Some(action.clone()).filter(|action| !matches!(action.as_str(), "-" | "" | ":"));
         } else if !signals.is_empty() && matters {
-            self.assume_keeps("trap", place);
+            self.assume_keeps("trap");
         }
         state.finish(Some(true))
     }
 
     /// `command -v`, `type`, `which`, `hash`: locates a command.
-    pub(crate) fn find_command(&mut self, asked_by: &str, words: &[String], state: State, place: &str) -> Vec<State> {
-        let name = words
-            .iter()
-            .find(|word| !word.starts_with('-'))
-            .map_or("", String::as_str);
+    pub(crate) fn find_command(&mut self, asked_by: &str, words: &[String], state: State) -> Vec<State> {
+        let mut names = words.iter().filter(|word| !word.starts_with('-'));
+        let name = names.next().map_or("", String::as_str);
         if state.functions.contains_key(name) || is_builtin(name, state.shell) && asked_by != "which" {
             return self.print(state, &format!("{name}\n"), Some(true));
         }
-        let is_driver_tool = self.launchers.is_driver_tool(name);
-        match self.find_program(name, &state).filter(|_| !is_open(name)) {
-            Some(path) => self.print(state, &format!("{path}\n"), Some(true)),
-            None if is_driver_tool || is_open(name) || state.text("PATH").is_some_and(is_open) => {
-                let hole = self.output_hole(place, asked_by);
-                let hole = if is_driver_tool {
-                    self.given_hole(place, &format!("`{name}`, which the driver may bring"))
-                } else {
-                    hole
-                };
-                self.print(state, &hole, None)
+        let hole = match self.find_program(name, &state).filter(|_| !is_open(name)) {
+            Some(path) => return self.print(state, &format!("{path}\n"), Some(true)),
+            None if is_listed(&self.launchers.driver_tools, name) => {
+                self.given_hole(&format!("`{name}`, which the driver may bring"))
             }
-            None => state.finish(Some(false)),
-        }
+            None if is_open(name) || state.text("PATH").is_some_and(is_open) => self.output_hole(asked_by),
+            None => return state.finish(Some(false)),
+        };
+        self.print(state, &hole, None)
     }
 
     /// `command` and `builtin`: skips functions.
     fn skip_functions(&mut self, name: &str, words: &[String], call: &Call, state: State) -> Vec<State> {
         let words = match words {
             [option, rest @ ..] if name == "command" && matches!(option.as_str(), "-v" | "-V") => {
-                return self.find_command(name, rest, state, &call.place);
+                return self.find_command(name, rest, state);
             }
             [option, rest @ ..] if name == "command" && matches!(option.as_str(), "-p" | "--") => rest,
             [] => return state.finish(Some(true)),
             words => words,
         };
-        self.dispatch_past_functions(
-            &Call {
-                words: words.to_vec(),
-                ..call.clone()
-            },
-            state,
-        )
+        let words = words.to_vec();
+        self.dispatch_past_functions(&Call { words, ..call.clone() }, state)
     }
 }
 
-/// The output of `printf` for `%s` and simple escapes; `None` for other formats.
+/// The output of `printf` for `%s` and newlines, with one word for each `%s`; `None` for other formats.
 fn formatted(format: &str, words: &[String]) -> Option<String> {
-    let (mut text, mut words) = (String::new(), words.iter());
-    loop {
-        let before = words.len();
-        let mut letters = format.chars().filter(|_| !is_open(format));
-        while let Some(letter) = letters.next() {
-            match (
-                letter,
-                if matches!(letter, '\\' | '%') {
-                    letters.next()?
-                } else {
-                    ' '
-                },
-            ) {
-                ('\\', 'n') => text.push('\n'),
-                ('%', 's') => text += words.next().map_or("", String::as_str),
-                ('\\', '\\') | ('%', '%') => text.push(letter),
-                ('\\' | '%', _) => return None,
-                (letter, _) => text.push(letter),
-            }
-        }
-        // printf reuses the format until all words are consumed.
-        if words.len() == 0 || words.len() == before {
-            return Some(text).filter(|_| !is_open(format));
-        }
-    }
+    let format = format.replace("\\n", "\n");
+    let texts: Vec<&str> = format.split("%s").collect();
+    let is_known = !format.contains('\\') && !is_open(&format) && !texts.concat().contains('%');
+    let (last, texts) = texts
+        .split_last()
+        .filter(|(_, texts)| is_known && texts.len() == words.len())?;
+    let pairs = texts.iter().zip(words).flat_map(|(text, word)| [*text, word.as_str()]);
+    Some(pairs.chain([*last]).collect())
 }

@@ -7,10 +7,11 @@ use shuck_ast::{Assignment, BuiltinCommand, SimpleCommand};
 
 use crate::declarations::is_name;
 use crate::launch::Process;
+use crate::launcher_table::is_listed;
 use crate::reader::{DEPTH, Reader, VALUE_LENGTH, has_word};
 use crate::script::Shell;
 use crate::state::{Flow, Function, State, Variable, base_name};
-use crate::value::is_open;
+use crate::value::{Value, is_open};
 use crate::words::is_absent;
 use crate::{LOADER_VARIABLES, Rank};
 
@@ -33,25 +34,18 @@ pub(crate) type Prefix = BTreeMap<String, Vec<String>>;
 pub(crate) struct Call {
     pub words: Vec<String>,
     pub prefix: Prefix,
-    pub place: String,
 }
 
 impl Reader<'_> {
     pub(crate) fn run_simple(&mut self, command: &SimpleCommand, mut state: State) -> Vec<State> {
-        self.begin_statement(&state, command.span);
-        let place = state.place(command.span);
         state.status = Some(true);
-        let words = if is_absent(&command.name) {
-            Vec::new()
-        } else {
-            self.command_words(command, &mut state)
-        };
+        let words = self.command_words(command, &mut state);
         let bytes: usize = words.iter().map(|word| word.len() + 1).sum();
         self.bytes += bytes;
         if self.is_spent() || bytes > VALUE_LENGTH {
             // The effect of so many words is unknown.
-            self.lose_variables(&mut state, &place, "more words than are followed");
-            self.lose_arguments(&mut state, &place);
+            self.lose_variables(&mut state, "more words than are followed");
+            self.lose_arguments(&mut state);
             return state.finish(None);
         }
         let before = Rc::clone(&state.variables);
@@ -60,8 +54,7 @@ impl Reader<'_> {
             return vec![state];
         }
         state.variables = before;
-        self.snippet = state.script.snippet(command.span);
-        self.dispatch(Call { words, prefix, place }, state)
+        self.dispatch(Call { words, prefix }, state)
     }
 
     /// Applies assignments from left to right. Later ones see earlier ones.
@@ -81,7 +74,8 @@ impl Reader<'_> {
 
     fn command_words(&mut self, command: &SimpleCommand, state: &mut State) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
-        for word in [&command.name].into_iter().chain(&command.args) {
+        let name = Some(&command.name).filter(|name| !is_absent(name));
+        for word in name.into_iter().chain(&command.args) {
             // dash and busybox do not split the assignments of a declaration builtin, even behind `command`.
             let first = words.iter().find(|word| *word != "command").map_or("", String::as_str);
             let declares = matches!(first, "export" | "readonly" | "local") && state.shell != Shell::Bash;
@@ -90,10 +84,10 @@ impl Reader<'_> {
                 words.push(self.assigned_text(word, state));
                 continue;
             }
-            let is_test = usize::from(matches!(first, "[" | "test"));
-            self.conditions += is_test;
-            words.extend(self.fields(word, state));
-            self.conditions -= is_test;
+            words.extend(match first {
+                "[" | "test" => self.in_condition(|reader| reader.fields(word, state)),
+                _ => self.fields(word, state),
+            });
         }
         words
     }
@@ -141,10 +135,10 @@ impl Reader<'_> {
 
     fn call_function(&mut self, function: &Function, call: Call, mut state: State) -> Vec<State> {
         if call.prefix.keys().any(|name| LOADER_VARIABLES.contains(&name.as_str())) {
-            self.assume_keeps("construct", &call.place);
+            self.assume_keeps("construct");
         }
         if self.depth > DEPTH {
-            self.assume_keeps("depth", &call.place);
+            self.assume_keeps("depth");
             return state.finish(None);
         }
         let (arguments, script) = (state.arguments.clone(), Rc::clone(&state.script));
@@ -154,7 +148,7 @@ impl Reader<'_> {
         state.script = Rc::clone(&function.script);
         self.depth += 1;
         let conditions = std::mem::take(&mut self.conditions);
-        let mut states = self.run_list(&function.body, vec![state]);
+        let mut states = self.run_statement(&function.body, state);
         self.conditions = conditions;
         self.depth -= 1;
         for state in &mut states {
@@ -177,29 +171,25 @@ impl Reader<'_> {
         };
         let name = base_name(called);
         if name == "which" && self.find_program(called, &state).is_some() {
-            return self.find_command(name, call.words.get(1..).unwrap_or_default(), state, &call.place);
+            return self.find_command(name, call.words.get(1..).unwrap_or_default(), state);
         }
         if let Some(text) = self.program_output(&call.words, &state) {
             return self.print(state, &text, Some(true));
         }
         let environment = state.environment(&call.prefix);
         let is_open_path = environment.get("PATH").is_some_and(|path| is_open(path)) || is_open(&state.directory);
-        let before = std::mem::take(&mut self.written);
-        self.launch(Process::new(call.words.clone(), environment, &call.place), &state);
+        self.launch(Process::new(call.words.clone(), environment), &state);
         if state.input.is_some() {
-            state.input = Some(self.hole(&call.place, "what a program leaves of the standard input"));
+            state.input = Some(self.hole("what a program leaves of the standard input"));
         }
-        state.touch(self.written.iter().cloned());
-        self.written.extend(before);
         let is_absent = !is_open(called) && !is_open_path && self.find_program(called, &state).is_none();
-        let is_driver_tool = self.launchers.is_driver_tool(name);
-        let may_come =
-            is_driver_tool || self.provides_missing || state.touched.iter().any(|path| base_name(path) == name);
+        let is_written = self.touched.iter().any(|path| base_name(path) == name);
+        let may_come = is_written || self.provides_missing || is_listed(&self.launchers.driver_tools, name);
         if is_absent && !may_come {
             // It is not in the image: exit status 127, no output.
             return state.finish(Some(false));
         }
-        let output = self.output_hole(&call.place, name);
+        let output = self.output_hole(name);
         self.print(state, &output, None)
     }
 
@@ -218,18 +208,19 @@ impl Reader<'_> {
             return state.finish(Some(true));
         }
         let before = self.programs.len();
-        self.launch(Process::new(words.to_vec(), environment, &call.place), &state);
+        self.launch(Process::new(words.to_vec(), environment), &state);
         let is_main = !state.is_copy;
-        let missing = self
+        let mut missing = self
             .programs
             .iter()
             .skip(before)
-            .find(|program| program.path.is_none() && is_main);
-        let missing = missing
-            .and_then(|program| program.words.first()?.text())
-            .map(str::to_owned);
-        if let Some(name) = missing {
-            self.assume_present(&name, &call.place);
+            .filter(|program| program.path.is_none());
+        let name = missing
+            .next()
+            .filter(|_| is_main)
+            .and_then(|program| program.words.first());
+        if let Some(name) = name.and_then(Value::text).map(str::to_owned) {
+            self.assume_present(&name);
         }
         for program in self.programs.iter_mut().skip(before) {
             program.rank = match program.rank {

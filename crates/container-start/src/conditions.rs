@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use shuck_ast::{ConditionalBinaryOp as Binary, ConditionalExpr, ConditionalUnaryOp as Unary, Span};
+use shuck_ast::{ConditionalBinaryOp as Binary, ConditionalExpr, ConditionalUnaryOp as Unary};
 
 use crate::image_files::FileKind;
 use crate::pattern::{quote, unquote};
@@ -19,7 +19,8 @@ fn both(left: Option<bool>, right: Option<bool>) -> Option<bool> {
     }
 }
 
-fn either(left: Option<bool>, right: Option<bool>) -> Option<bool> {
+/// Three-valued logical OR.
+pub(crate) fn either(left: Option<bool>, right: Option<bool>) -> Option<bool> {
     both(left.map(|it| !it), right.map(|it| !it)).map(|it| !it)
 }
 
@@ -34,20 +35,11 @@ impl Reader<'_> {
     }
 
     fn decide_words(&mut self, words: &[String], state: &State) -> Option<bool> {
-        let joints: [(&str, fn(_, _) -> _); 2] = [("-o", either), ("-a", both)];
-        for (joint, join) in joints.into_iter().filter(|_| words.len() > 3) {
-            let at = words
-                .iter()
-                .skip(1)
-                .position(|word| word == joint)
-                .map_or(words.len(), |at| at + 1);
-            if let Some((left, [_, right @ ..])) = words.split_at_checked(at).filter(|(_, right)| right.len() > 1) {
-                return join(self.decide_words(left, state), self.decide_words(right, state));
-            }
-        }
         match words {
             [] => Some(false),
             [word] => self.decide_unary("-n", word, state),
+            // What `-a` and `-o` join is not decided.
+            [_, _, _, _, _, ..] => None,
             [not, rest @ ..] if not == "!" => self.decide_words(rest, state).map(|holds| !holds),
             [operator, word] => self.decide_unary(operator, word, state),
             [left, operator, right] => self.decide_binary(left, operator, right, &quote(right), state),
@@ -67,7 +59,7 @@ impl Reader<'_> {
                 self.decide_expression(&unary.expr, state).map(|holds| !holds)
             }
             ConditionalExpr::Unary(unary) => {
-                let text = self.operand_text(&unary.expr, state);
+                let text = unquote(&self.operand_pattern(&unary.expr, state));
                 self.decide_unary(unary.op.as_str(), &text, state)
             }
             ConditionalExpr::Binary(binary) if matches!(binary.op, Binary::And | Binary::Or) => {
@@ -81,25 +73,20 @@ impl Reader<'_> {
                 }
             }
             ConditionalExpr::Binary(binary) => {
-                let left = self.operand_text(&binary.left, state);
-                let right = self.operand_text(&binary.right, state);
-                let pattern = match &*binary.right {
-                    ConditionalExpr::Pattern(pattern) => self.case_pattern(pattern, state),
-                    ConditionalExpr::Word(word) => self.word_pattern(word, state),
-                    _ => quote(&right),
-                };
-                self.decide_binary(&left, binary.op.as_str(), &right, &pattern, state)
+                let left = unquote(&self.operand_pattern(&binary.left, state));
+                let pattern = self.operand_pattern(&binary.right, state);
+                self.decide_binary(&left, binary.op.as_str(), &unquote(&pattern), &pattern, state)
             }
             ConditionalExpr::Pattern(_) | ConditionalExpr::Regex(_) | ConditionalExpr::VarRef(_) => None,
         }
     }
 
-    fn operand_text(&mut self, expression: &ConditionalExpr, state: &mut State) -> String {
+    fn operand_pattern(&mut self, expression: &ConditionalExpr, state: &mut State) -> String {
         match expression {
-            ConditionalExpr::Word(word) | ConditionalExpr::Regex(word) => self.word_text(word, state),
-            ConditionalExpr::Pattern(pattern) => unquote(&self.case_pattern(pattern, state)),
-            ConditionalExpr::VarRef(reference) if reference.subscript.is_none() => reference.name.to_string(),
-            _ => self.hole(&state.place(Span::new()), "an operand"),
+            ConditionalExpr::Word(word) | ConditionalExpr::Regex(word) => self.word_pattern(word, state),
+            ConditionalExpr::Pattern(pattern) => self.case_pattern(pattern, state),
+            ConditionalExpr::VarRef(reference) if reference.subscript.is_none() => quote(&reference.name),
+            _ => self.hole("an operand"),
         }
     }
 
@@ -120,7 +107,7 @@ impl Reader<'_> {
     fn decide_file(&mut self, operator: &str, word: &str, state: &State) -> Option<bool> {
         let path = state.absolute(word);
         let stat = self.files.stat(&path);
-        let may_change = is_volatile(&path) || state.is_touched(&path) || is_open(&path);
+        let may_change = is_volatile(&path) || self.is_touched(&path) || is_open(&path);
         let is_known = matches!(
             operator,
             "-d" | "-f" | "-e" | "-a" | "-x" | "-r" | "-s" | "-w" | "-L" | "-h"
@@ -137,19 +124,15 @@ impl Reader<'_> {
             return Some(false).filter(|_| !self.provides_missing || self.files.is_packaged(folder));
         };
         let is_root = state.user.uid == "0";
-        let may = |bits: u32| match stat.mode & bits {
-            _ if is_root => Some(true),
-            0 => Some(false),
-            bits => Some(true).filter(|_| bits & 0o007 != 0),
-        };
         match operator {
             "-d" => Some(stat.kind == FileKind::Directory),
             "-f" => Some(matches!(stat.kind, FileKind::Regular | FileKind::Object)),
             "-s" => Some(stat.bytes > 0),
-            "-r" => may(0o444),
-            "-w" => may(0o222),
             "-x" if is_root => Some(stat.mode & 0o111 != 0 || stat.kind == FileKind::Directory),
-            "-x" => may(0o111),
+            // The permissions of another user may depend on owner and group.
+            "-r" => Some(true).filter(|_| is_root || stat.mode & 0o004 != 0),
+            "-w" => Some(true).filter(|_| is_root || stat.mode & 0o002 != 0),
+            "-x" => Some(true).filter(|_| stat.mode & 0o001 != 0),
             _ => Some(true),
         }
     }

@@ -1,14 +1,17 @@
 //! Conditionals and loops: decided conditions run one branch, undecided ones fork.
 
-use shuck_ast::{CaseCommand, CaseTerminator, ForCommand, IfCommand, Span, StmtSeq};
+use shuck_ast::{CaseCommand, CaseItem, CaseTerminator, ForCommand, IfCommand, StmtSeq};
 
 use crate::Rank;
+use crate::conditions::either;
 use crate::reader::{ROUNDS, Reader};
 use crate::state::{Flow, State};
 use crate::value::is_open;
 
 /// The maximum branches of one `if` or `case`.
 const BRANCHES: usize = 200;
+/// The maximum rounds of a loop with an unknown condition.
+const GUESSED_ROUNDS: usize = 2;
 
 impl Reader<'_> {
     /// Runs the branch of a decided condition. If that branch only exits, runs `others` instead: a container script is
@@ -24,11 +27,7 @@ impl Reader<'_> {
         let is_end = !states.is_empty() && states.iter().all(|state| state.flow == Flow::Exit);
         let mut started = self.programs.iter().skip(before);
         if is_end && started.all(|program| program.rank == Rank::Distribution) {
-            self.assume(
-                "reaches",
-                place,
-                "the script goes on here and reaches its program".to_owned(),
-            );
+            self.assume_at("reaches", place, "the script goes on here and reaches its program");
             return others(self);
         }
         states
@@ -36,20 +35,17 @@ impl Reader<'_> {
 
     pub(crate) fn run_if(&mut self, command: &IfCommand, state: State) -> Vec<State> {
         let branches = command.elif_branches.iter().map(|(condition, body)| (condition, body));
-        let branches: Vec<_> = [(&command.condition, &command.then_branch)]
-            .into_iter()
-            .chain(branches)
-            .collect();
+        let first = (&command.condition, &command.then_branch);
+        let branches: Vec<_> = [first].into_iter().chain(branches).collect();
         if branches.len() > BRANCHES {
-            return self.skip_branches(command.span, state);
+            return self.skip_branches(state);
         }
         let states = self.run_branches(&branches, command.else_branch.as_ref(), state);
         self.join(states)
     }
 
-    fn skip_branches(&mut self, span: Span, mut state: State) -> Vec<State> {
-        let place = state.place(span);
-        self.lose_variables(&mut state, &place, "more branches than are followed");
+    fn skip_branches(&mut self, mut state: State) -> Vec<State> {
+        self.lose_variables(&mut state, "more branches than are followed");
         state.finish(None)
     }
 
@@ -66,62 +62,52 @@ impl Reader<'_> {
                 None => vec![state],
             };
         };
-        self.conditions += 1;
-        let decided = self.run_list(condition, vec![state]);
-        self.conditions -= 1;
+        let decided = self.in_condition(|reader| reader.run_list(condition, vec![state]));
         let mut states = Vec::new();
         for state in decided {
             let place = state.place(condition.span);
             let then = |reader: &mut Self, state| reader.run_list(body, vec![state]);
             let other = |reader: &mut Self, state| reader.run_branches(rest, otherwise, state);
             let copy = state.clone();
-            states.extend(match state.status {
-                _ if state.flow != Flow::Next => vec![state],
-                None => [
-                    then(self, state.branch(&place, true)),
-                    other(self, copy.branch(&place, false)),
-                ]
-                .concat(),
-                Some(true) => self.run_unless_dead_end(|it| then(it, state), |it| other(it, copy), &place),
-                Some(false) => self.run_unless_dead_end(|it| other(it, state), |it| then(it, copy), &place),
-            });
+            match state.status {
+                _ if state.flow != Flow::Next => states.push(state),
+                None => {
+                    states.extend(then(self, state.branch(&place, true)));
+                    states.extend(other(self, copy.branch(&place, false)));
+                }
+                Some(holds) => {
+                    let run = |it: &mut Self| if holds { then(it, state) } else { other(it, state) };
+                    let rest = |it: &mut Self| if holds { other(it, copy) } else { then(it, copy) };
+                    states.extend(self.run_unless_dead_end(run, rest, &place));
+                }
+            }
         }
         states
     }
 
     pub(crate) fn run_case(&mut self, command: &CaseCommand, mut state: State) -> Vec<State> {
-        self.conditions += 1;
-        let subject = self.word_text(&command.word, &mut state);
-        self.conditions -= 1;
+        let subject = self.in_condition(|reader| reader.word_text(&command.word, &mut state));
         if command.cases.len() > BRANCHES {
-            return self.skip_branches(command.span, state);
+            return self.skip_branches(state);
         }
-        let place = state.place(command.span);
+        let place = self.place.clone();
         let mut hits = Vec::new();
         let mut match_is_certain = false;
         for item in &command.cases {
             let mut holds = Some(false);
             for pattern in &item.patterns {
                 let pattern = self.case_pattern(pattern, &mut state);
-                let matches = self.match_text(&subject, &pattern, &state);
-                holds = if holds == Some(true) || matches == Some(true) {
-                    Some(true)
-                } else {
-                    holds.and(matches)
-                };
+                holds = either(holds, self.match_text(&subject, &pattern, &state));
             }
             // `;&` and `;;&` continue with the next item.
             let goes_on = item.terminator != CaseTerminator::Break;
             if goes_on {
                 self.assume(
                     "construct",
-                    &place,
-                    "the branches of `case` that go on keep the loader variables".to_owned(),
+                    "the branches of `case` that go on keep the loader variables",
                 );
             }
-            if holds != Some(false) {
-                hits.push(item);
-            }
+            hits.extend((holds != Some(false)).then_some(item));
             match_is_certain = holds == Some(true) && !goes_on;
             if match_is_certain {
                 break;
@@ -130,20 +116,16 @@ impl Reader<'_> {
         if let (true, [only]) = (match_is_certain, &*hits) {
             let copy = state.clone();
             let all = |reader: &mut Self| {
-                let bodies = command.cases.iter();
-                let states = bodies
-                    .flat_map(|item| reader.run_list(&item.body, vec![copy.clone()]))
-                    .collect();
+                let run = |item: &CaseItem| reader.run_list(&item.body, vec![copy.clone()]);
+                let states = command.cases.iter().flat_map(run).collect();
                 reader.join(states)
             };
             return self.run_unless_dead_end(|reader| reader.run_list(&only.body, vec![state]), all, &place);
         }
         let mut states = Vec::new();
         for item in &hits {
-            let place = item
-                .patterns
-                .first()
-                .map_or_else(|| place.clone(), |first| state.place(first.span));
+            let first = item.patterns.first();
+            let place = first.map_or_else(|| place.clone(), |first| state.place(first.span));
             states.extend(self.run_list(&item.body, vec![state.clone().branch(&place, true)]));
         }
         if !match_is_certain {
@@ -157,132 +139,118 @@ impl Reader<'_> {
         self.join(states)
     }
 
-    /// Runs one iteration. Returns the states that continue with the next one, and those that left the loop.
-    fn run_round(&mut self, body: &StmtSeq, states: Vec<State>) -> (Vec<State>, Vec<State>) {
-        let states = self.run_list(body, states).into_iter().map(|mut state| {
-            let (flow, goes_on) = match state.flow {
-                Flow::Next | Flow::Continue(0 | 1) => (Flow::Next, true),
-                Flow::Break(0 | 1) => (Flow::Next, false),
-                Flow::Break(levels) => (Flow::Break(levels - 1), false),
-                Flow::Continue(levels) => (Flow::Continue(levels - 1), false),
-                flow => (flow, false),
-            };
-            state.flow = flow;
-            (state, goes_on)
-        });
-        let (going, left): (Vec<_>, Vec<_>) = states.partition(|(_, goes_on)| *goes_on);
-        (
-            going.into_iter().map(|(state, _)| state).collect(),
-            left.into_iter().map(|(state, _)| state).collect(),
-        )
-    }
-
-    /// Runs a loop with an unknown number of iterations: zero, one or two.
-    pub(crate) fn run_some_rounds(&mut self, body: &StmtSeq, state: State, span: Span) -> Vec<State> {
-        let place = state.place(span);
-        let (first, mut left) = self.run_round(body, vec![state.clone().branch(&place, true)]);
-        let (second, left_later) = self.run_round(body, first.clone());
-        let is_new = |state: &State| !first.iter().any(|other| other.loader_key() == state.loader_key());
-        if second.iter().any(is_new) {
-            self.assume("loop", &place, "the loop runs at most twice".to_owned());
-        }
-        left.push(State {
-            status: Some(true),
-            ..state.branch(&place, false)
-        });
-        self.join([left, first, left_later, second].concat())
-    }
-
-    pub(crate) fn run_for(&mut self, command: &ForCommand, mut state: State) -> Vec<State> {
-        let name = match &*command.targets {
-            [target] if let Some(name) = &target.name => name.to_string(),
-            _ => return self.skip(command.span, state),
-        };
-        let items = match &command.words {
-            Some(words) => self.all_fields(words, &mut state),
-            None => state.arguments.iter().skip(1).cloned().collect(),
-        };
-        if items.len() > ROUNDS || items.iter().any(|item| is_open(item)) {
-            let place = state.place(command.span);
-            let reason = format!("{name}, one of an unknown list");
-            let is_given = items.iter().any(|item| self.is_given_text(item));
-            let hole = if is_given {
-                self.given_hole(&place, &reason)
-            } else {
-                self.hole(&place, &reason)
-            };
-            state.set_text(&name, hole);
-            return self.run_some_rounds(&command.body, state, command.span);
-        }
-        let (mut states, mut left) = (vec![state], Vec::new());
-        for item in items {
-            states.iter_mut().for_each(|state| state.set_text(&name, item.clone()));
-            let (going, leaving) = self.run_round(&command.body, states);
-            left.extend(leaving);
-            states = going;
-            if states.is_empty() {
+    /// Runs a loop. `head` starts a round: the status of its states tells whether they enter the body. If that is
+    /// unknown, zero, one and two rounds are possible.
+    pub(crate) fn run_loop(
+        &mut self,
+        body: &StmtSeq,
+        state: State,
+        mut head: impl FnMut(&mut Self, Vec<State>) -> Vec<State>,
+    ) -> Vec<State> {
+        let place = self.place.clone();
+        let (mut states, mut left, mut guesses) = (vec![state], Vec::new(), 0);
+        for _ in 0..ROUNDS {
+            let before = states.clone();
+            let decided = head(self, states);
+            guesses += usize::from(decided.iter().any(|state| state.status.is_none()));
+            let mut entering = Vec::new();
+            for mut state in decided {
+                let enters = state.status.replace(true);
+                match enters {
+                    _ if state.flow != Flow::Next => left.push(state),
+                    Some(true) => entering.push(state),
+                    Some(false) => left.push(state),
+                    None => {
+                        left.push(state.clone().branch(&place, false));
+                        entering.extend((guesses <= GUESSED_ROUNDS).then(|| state.branch(&place, true)));
+                    }
+                }
+            }
+            let mut going = Vec::new();
+            for mut state in self.run_list(body, entering) {
+                let goes_on = matches!(state.flow, Flow::Next | Flow::Continue(0 | 1));
+                state.flow = match state.flow {
+                    Flow::Break(levels) if levels > 1 => Flow::Break(levels - 1),
+                    Flow::Continue(levels) if levels > 1 => Flow::Continue(levels - 1),
+                    Flow::Break(_) | Flow::Continue(_) => Flow::Next,
+                    flow => flow,
+                };
+                state.status = if goes_on { Some(true) } else { state.status };
+                if goes_on { &mut going } else { &mut left }.push(state);
+            }
+            states = self.join(going);
+            let is_new = |state: &State| !before.iter().any(|other| other.loader_key() == state.loader_key());
+            if guesses == GUESSED_ROUNDS && states.iter().any(is_new) {
+                self.assume("loop", "the loop runs at most twice");
+            }
+            if states.is_empty() || self.is_spent() {
                 break;
             }
+        }
+        if !states.is_empty() {
+            self.assume("loop", "the rounds of the loop are not counted");
         }
         left.extend(states);
         self.join(left)
     }
 
-    pub(crate) fn run_while(
-        &mut self,
-        condition: &StmtSeq,
-        body: &StmtSeq,
-        enters: bool,
-        span: Span,
-        state: State,
-    ) -> Vec<State> {
-        let (mut states, mut left) = (vec![state], Vec::new());
-        for _ in 0..ROUNDS {
-            self.conditions += 1;
-            let decided = self.run_list(condition, states.clone());
-            self.conditions -= 1;
-            let mut entering = Vec::new();
-            for state in decided {
-                match state.status {
-                    _ if state.flow != Flow::Next => left.push(state),
-                    None => left.extend(self.run_some_rounds(body, state, span)),
-                    Some(holds) if holds == enters => entering.push(state),
-                    Some(_) => left.push(State {
-                        status: Some(true),
-                        ..state
-                    }),
-                }
+    pub(crate) fn run_for(&mut self, command: &ForCommand, mut state: State) -> Vec<State> {
+        let name = match &*command.targets {
+            [target] if let Some(name) = &target.name => name.to_string(),
+            _ => return self.skip(state),
+        };
+        let items = match &command.words {
+            Some(words) => self.all_fields(words, &mut state),
+            None => state.arguments.iter().skip(1).cloned().collect(),
+        };
+        if items.len() >= ROUNDS || items.iter().any(|item| is_open(item)) {
+            let reason = format!("{name}, one of an unknown list");
+            let is_given = items.iter().any(|item| self.is_given_text(item));
+            let hole = if is_given {
+                self.given_hole(&reason)
+            } else {
+                self.hole(&reason)
+            };
+            state.set_text(&name, hole);
+            return self.run_some_rounds(&command.body, state);
+        }
+        let mut items = items.iter();
+        self.run_loop(&command.body, state, |_, mut states| {
+            let item = items.next();
+            for state in &mut states {
+                state.status = Some(item.is_some());
+                item.into_iter().for_each(|item| state.set_text(&name, item));
             }
-            let (going, leaving) = self.run_round(body, entering);
-            left.extend(leaving);
-            if going.is_empty() {
-                return self.join(left);
-            }
-            let before = std::mem::replace(&mut states, self.join(going));
-            states.iter_mut().for_each(|state| state.status = Some(true));
-            // An iteration that changes nothing repeats forever.
+            states
+        })
+    }
+
+    /// Runs a loop with an unknown number of rounds.
+    pub(crate) fn run_some_rounds(&mut self, body: &StmtSeq, state: State) -> Vec<State> {
+        self.run_loop(body, state, |_, mut states| {
+            states.iter_mut().for_each(|state| state.status = None);
+            states
+        })
+    }
+
+    /// `while`, and `until` with `enters` false.
+    pub(crate) fn run_while(&mut self, condition: &StmtSeq, body: &StmtSeq, enters: bool, state: State) -> Vec<State> {
+        let mut before: Vec<State> = Vec::new();
+        self.run_loop(body, state, |reader, mut states| {
+            // A round that changes nothing repeats forever.
             if states
                 .iter()
                 .all(|state| before.iter().any(|other| other.is_like(state)))
             {
-                left.extend(states.into_iter().map(|state| State {
-                    flow: Flow::Replaced,
-                    ..state
-                }));
-                return self.join(left);
+                states.iter_mut().for_each(|state| state.flow = Flow::Replaced);
+                return states;
             }
-            if self.is_spent() {
-                break;
+            before.clone_from(&states);
+            let mut decided = reader.in_condition(|reader| reader.run_list(condition, states));
+            for state in &mut decided {
+                state.status = state.status.map(|holds| holds == enters);
             }
-        }
-        for state in states {
-            self.assume(
-                "loop",
-                &state.place(span),
-                "the rounds of the loop are not counted".to_owned(),
-            );
-            left.extend(self.run_some_rounds(body, state, span));
-        }
-        self.join(left)
+            decided
+        })
     }
 }

@@ -52,7 +52,6 @@ impl Reader<'_> {
             return None;
         }
         let name = &assignment.target.name;
-        let place = state.place(assignment.span);
         let before = if assignment.append {
             state.value(name).to_vec()
         } else {
@@ -63,24 +62,20 @@ impl Reader<'_> {
             (AssignmentValue::Scalar(_), [_, _, ..]) => None,
             (AssignmentValue::Scalar(word), before) => {
                 let text = before.concat() + &self.assigned_text(word, state);
-                Some(vec![self.bounded(state, text)])
+                Some(vec![self.bounded(text)])
             }
             (AssignmentValue::Compound(array), before) => {
                 if !state.shell.is_bash() {
-                    self.assume(
-                        "unparsed",
-                        &place,
-                        "the shell goes on where it knows no arrays".to_owned(),
-                    );
+                    self.assume("unparsed", "the shell goes on where it knows no arrays");
                 }
                 if LOADER_VARIABLES.contains(&name.as_str()) {
                     // Children do not get arrays.
-                    self.assume_keeps("construct", &place);
+                    self.assume_keeps("construct");
                 }
                 self.array(array, before.to_vec(), state)
             }
         };
-        Some(value.unwrap_or_else(|| vec![self.hole(&place, &format!("{name}, an array"))]))
+        Some(value.unwrap_or_else(|| vec![self.hole(&format!("{name}, an array"))]))
     }
 
     /// The elements of an indexed array; `None` for keyed ones.
@@ -99,7 +94,6 @@ impl Reader<'_> {
     }
 
     pub(crate) fn run_declaration(&mut self, declaration: &DeclClause, mut state: State) -> Vec<State> {
-        self.begin_statement(&state, declaration.span);
         if state.shell != Shell::Bash {
             self.apply_assignments(&declaration.assignments, &mut state);
         }
@@ -117,7 +111,7 @@ impl Reader<'_> {
                         && matches!(&assignment.value, AssignmentValue::Scalar(word) if word.has_active_brace_expansion())
                     {
                         let reason = format!("{name}, which braces give several values");
-                        value = Some(vec![self.hole(&state.place(assignment.span), &reason)]);
+                        value = Some(vec![self.hole(&reason)]);
                     }
                     operands.push(Operand::Name(name.to_string(), value));
                 }
@@ -127,62 +121,48 @@ impl Reader<'_> {
                 }
             }
         }
-        let place = state.place(declaration.span);
-        self.snippet = state.script.snippet(declaration.span);
-        self.declare(&declaration.variant, operands, state, &place)
+        self.declare(&declaration.variant, operands, state)
     }
 
     /// Executes a declaration. Its exit status replaces that of its substitutions.
-    pub(crate) fn declare(&mut self, kind: &str, operands: Vec<Operand>, mut state: State, place: &str) -> Vec<State> {
+    pub(crate) fn declare(&mut self, kind: &str, operands: Vec<Operand>, mut state: State) -> Vec<State> {
         let is_bash_only = matches!(kind, "declare" | "typeset");
         if is_bash_only && !state.shell.is_bash() || kind == "local" && state.frames.is_empty() {
             return state.finish(Some(false));
         }
         if operands.iter().all(|operand| matches!(operand, Operand::Flags(_))) {
             // Without a name, it lists variables.
-            let output = self.output_hole(place, kind);
+            let output = self.output_hole(kind);
             return self.print(state, &output, Some(true));
         }
         let mut flags = String::new();
         for operand in operands {
             match operand {
                 Operand::Flags(more) => flags += &more,
-                Operand::Unknown => self.assume_keeps("name", place),
-                Operand::Name(..) if flags.contains('n') && kind != "export" => self.assume_keeps("nameref", place),
-                Operand::Name(name, _) if flags.contains('f') => self.declare_function(kind, &name, &flags, &mut state),
-                Operand::Name(name, value) => {
+                Operand::Unknown => self.assume_keeps("name"),
+                Operand::Name(..) if flags.contains('n') && kind != "export" => self.assume_keeps("nameref"),
+                // The functions that a child shell gets are not followed.
+                Operand::Name(..) if flags.contains('f') => self.assume_keeps("function"),
+                Operand::Name(name, mut value) => {
                     if flags.starts_with('-') && flags.contains(['i', 'u', 'l', 'A']) {
                         // bash converts values assigned to typed variables.
-                        self.assume_keeps("typed", place);
-                        let hole = self.hole(place, &format!("{name}, which has a type"));
-                        declare_variable(kind, &name, value.map(|_| vec![hole]), &flags, &mut state);
-                    } else {
-                        declare_variable(kind, &name, value, &flags, &mut state);
+                        self.assume_keeps("typed");
+                        value = value.map(|_| vec![self.hole(&format!("{name}, which has a type"))]);
                     }
+                    declare_variable(kind, &name, value, &flags, &mut state);
                 }
             }
         }
         state.finish(Some(true))
     }
 
-    /// `export -f NAME`: passes the function to child shells.
-    fn declare_function(&mut self, kind: &str, name: &str, flags: &str, state: &mut State) {
-        let exports = (kind == "export" || flags.contains('x')) && !flags.contains('n') && state.shell.is_bash();
-        if let Some(function) = state.functions.get(name).cloned().filter(|_| exports) {
-            let variable = format!("BASH_FUNC_{name}%%");
-            state.set_text(&variable, "()");
-            state.variable_mut(&variable).is_exported = true;
-            self.exported_functions.insert(variable, function);
-        }
-    }
-
     /// Sets the named variable to a hole.
-    pub(crate) fn set_unknown(&mut self, name: &str, state: &mut State, place: &str) {
+    pub(crate) fn set_unknown(&mut self, name: &str, state: &mut State) {
         let name = name.split('[').next().unwrap_or_default();
         if is_open(name) || !is_name(name) {
-            self.assume_keeps("name", place);
+            self.assume_keeps("name");
         } else {
-            let hole = self.hole(place, &format!("{name}, which is read"));
+            let hole = self.hole(&format!("{name}, which is read"));
             state.set_text(name, hole);
         }
     }

@@ -1,9 +1,9 @@
 //! Turns marked words into fields: splitting, braces and file names (POSIX shell, 2.6.5 and 2.6.6).
 
 use crate::image_files::FileKind;
-use crate::pattern::{has_wildcard, quote, unquote};
+use crate::pattern::{has_wildcard, quote_letter, unquote};
 use crate::reader::Reader;
-use crate::state::{ShellOption, State};
+use crate::state::{NO_GLOB, NULL_GLOB, State, is_below};
 use crate::value::{BREAK, EMPTY, is_open};
 
 /// The maximum names that one pattern may match.
@@ -17,12 +17,11 @@ pub(crate) fn split_text(text: &str, separators: &str) -> String {
     let mut is_field_empty = true;
     for letter in text.chars() {
         if !separators.contains(letter) {
-            let braces = ['{', '}', ','];
-            marked += &if braces.contains(&letter) {
-                quote(&letter.to_string())
+            marked.push(if matches!(letter, '{' | '}' | ',') {
+                quote_letter(letter)
             } else {
-                letter.to_string()
-            };
+                letter
+            });
             is_field_empty = false;
             continue;
         }
@@ -57,7 +56,7 @@ impl Reader<'_> {
             } else {
                 plain()
             };
-            let words = words.unwrap_or_else(|| vec![self.hole(&state.script.path, "the words that braces make")]);
+            let words = words.unwrap_or_else(|| vec![self.hole("the words that braces make")]);
             for word in words.iter().filter(|word| !word.is_empty()) {
                 fields.extend(self.expand_files(word, state));
             }
@@ -68,36 +67,30 @@ impl Reader<'_> {
     /// The files that match a pattern; the pattern itself if there are none.
     fn expand_files(&mut self, pattern: &str, state: &State) -> Vec<String> {
         let text = unquote(pattern);
-        if !has_wildcard(pattern) || state.has(ShellOption::NoGlob) || is_open(&text) {
+        if !has_wildcard(pattern) || state.has(NO_GLOB) || is_open(&text) {
             return vec![text];
         }
-        let place = &state.script.path;
         let reason = format!("the files that match {text}");
         let begin = pattern.split(['*', '?', '[']).next().unwrap_or_default();
         let begin = begin.rsplit_once('/').map_or("", |(folder, _)| folder);
         let folder = state.absolute(&unquote(begin));
-        let Some(matches) = self
-            .matching_files(pattern, state)
-            .filter(|_| !state.is_changed_below(&folder))
-        else {
-            return vec![self.hole(place, &reason)];
+        let is_changed = self.touched.iter().any(|touched| is_below(touched, &folder));
+        let Some(matches) = self.matching_files(pattern, state).filter(|_| !is_changed) else {
+            return vec![self.hole(&reason)];
         };
         if !matches.is_empty() {
             return matches;
         }
         // The driver's files may be mounted.
         let is_driver_file = self.is_driver_file(&state.absolute(&text.replace(['*', '?'], "")));
-        if is_driver_file || self.provides_missing && text.starts_with('/') && place != "config" {
-            return vec![self.given_hole(place, &reason)];
+        if is_driver_file || self.provides_missing && text.starts_with('/') && self.place != "config" {
+            return vec![self.given_hole(&reason)];
         }
-        Some(text)
-            .filter(|_| !state.has(ShellOption::NullGlob))
-            .into_iter()
-            .collect()
+        Some(text).filter(|_| !state.has(NULL_GLOB)).into_iter().collect()
     }
 
     /// The files that match a pattern; `None` if it is not supported or if they are too many.
-    fn matching_files(&mut self, pattern: &str, state: &State) -> Option<Vec<String>> {
+    pub(crate) fn matching_files(&mut self, pattern: &str, state: &State) -> Option<Vec<String>> {
         let mut found = vec![String::new()];
         for (depth, part) in pattern.split('/').enumerate() {
             let slash = if depth > 0 { "/" } else { "" };

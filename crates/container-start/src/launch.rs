@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::image_files::FileKind;
+use crate::launcher_table::is_listed;
 use crate::reader::{DEPTH, Reader, mentions_loader};
 use crate::state::{State, Variable, base_name};
-use crate::value::is_open;
+use crate::value::{clean_text, is_open};
 use crate::{Environment, Rank, StartedProgram};
 
 /// The maximum length of a chain of launchers and scripts.
@@ -22,22 +23,19 @@ const MENTION_BYTES: usize = 64 << 10;
 pub(crate) type ProcessEnvironment = BTreeMap<String, String>;
 
 /// A process before its final exec.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
     pub words: Vec<String>,
     pub environment: ProcessEnvironment,
     pub is_loader_argument: bool,
-    /// The place that starts it.
-    pub place: String,
 }
 
 impl Process {
-    pub(crate) fn new(words: Vec<String>, environment: ProcessEnvironment, place: &str) -> Self {
+    pub(crate) fn new(words: Vec<String>, environment: ProcessEnvironment) -> Self {
         Self {
             words,
             environment,
             is_loader_argument: false,
-            place: place.to_owned(),
         }
     }
 
@@ -76,18 +74,16 @@ fn is_python(name: &str) -> bool {
 impl Reader<'_> {
     /// Follows a process to its final programs.
     pub(crate) fn launch(&mut self, mut process: Process, state: &State) {
-        let mut state = State {
-            output: None,
-            ..state.clone()
-        };
+        let mut state = state.clone();
+        state.output = None;
         if self.depth > DEPTH {
-            return self.assume_keeps("depth", &process.place);
+            return self.assume_keeps("depth");
         }
         self.depth += 1;
         let is_ended = (0..CHAIN_LENGTH).any(|_| !self.step() || !self.launch_once(&mut process, &mut state));
         self.depth -= 1;
         if !is_ended {
-            self.assume_keeps("launcher", &process.place);
+            self.assume_keeps("launcher");
             self.note_program(None, &process, &state);
         }
     }
@@ -98,7 +94,7 @@ impl Reader<'_> {
             return false;
         };
         if is_open(&called) {
-            self.assume_keeps("program", &process.place);
+            self.assume_keeps("program");
             self.note_program(None, process, state);
             return false;
         }
@@ -127,12 +123,9 @@ impl Reader<'_> {
         let name = base_name(called);
         let found = self.find_program(called, state);
         let wanted = found.clone().unwrap_or_else(|| state.absolute(called));
-        if state
-            .touched
-            .iter()
-            .any(|touched| *touched == wanted || base_name(touched) == name)
-        {
-            self.assume_keeps("written", &process.place);
+        let is_this = |touched: &String| *touched == wanted || base_name(touched) == name;
+        if self.touched.iter().any(is_this) {
+            self.assume_keeps("written");
         }
         let Some((path, stat)) = found.and_then(|path| self.files.stat(&path).map(|stat| (path, stat))) else {
             self.note_program(None, process, state);
@@ -146,17 +139,17 @@ impl Reader<'_> {
             }
             let snippet = if self.snippet.is_empty() { called } else { &self.snippet };
             let text = format!("`{snippet}` starts what it starts with the variables that it has itself");
-            self.assume("launcher", &process.place, text);
+            self.assume("launcher", &text);
         }
-        let text = self.file_text(state, &path).filter(|_| !is_object);
+        let text = self.file_text(&path).filter(|_| !is_object);
         let first_line = text.as_deref().and_then(|text| text.strip_prefix("#!"));
         let first_line = first_line.map(|text| text.split('\n').next().unwrap_or_default().trim());
         let is_python_script = first_line.is_some_and(|line| line.contains("python") || line.contains("pypy"));
-        let is_followed = process.place == "config" || is_python_script || text.as_deref().is_some_and(mentions_loader);
+        let is_followed = self.place == "config" || is_python_script || text.as_deref().is_some_and(mentions_loader);
         if is_object || text.is_none() || is_packaged && !is_followed {
             if text.is_none() && !is_object && (!is_packaged || is_followed) {
                 // The content was not kept. It may be a script.
-                self.assume_keeps("program", &process.place);
+                self.assume_keeps("program");
             }
             self.note_program(Some(path), process, state);
             return false;
@@ -164,9 +157,8 @@ impl Reader<'_> {
         let line = first_line.unwrap_or("sh");
         let (interpreter, argument) = line.split_once([' ', '\t']).unwrap_or((line, ""));
         let begin = [interpreter, argument.trim(), &path].map(str::to_owned);
-        process
-            .words
-            .splice(0..1, begin.into_iter().filter(|word| !word.is_empty()));
+        let begin = begin.into_iter().filter(|word| !word.is_empty());
+        process.words.splice(0..1, begin);
         true
     }
 
@@ -179,27 +171,22 @@ impl Reader<'_> {
     fn may_start_others(&self, name: &str, process: &Process, state: &State) -> bool {
         let content = |word: &str| self.files.read(&state.absolute(word)).unwrap_or_default();
         let mentions = |word: &str| {
-            let content = content(word);
-            mentions_loader(&String::from_utf8_lossy(
-                content.get(..MENTION_BYTES).unwrap_or(content),
-            ))
+            let bytes = content(word).iter().copied().take(MENTION_BYTES).collect::<Vec<u8>>();
+            mentions_loader(&clean_text(&bytes))
         };
+        let kind = |word: &str| self.files.stat(&state.absolute(word)).map(|stat| stat.kind);
         let names_program = |word: &str| {
-            let is_object = || {
-                self.files
-                    .stat(&state.absolute(word))
-                    .is_some_and(|stat| stat.kind == FileKind::Object)
-            };
-            let is_file = || is_object() || content(word).starts_with(b"#!") || mentions(word);
-            let names_start = mentions_loader(word) || is_shell(word);
-            names_start || !is_open(word) && word.contains('/') && is_file()
+            let is_file = !is_open(word) && word.contains('/');
+            let is_program = || kind(word) == Some(FileKind::Object) || content(word).starts_with(b"#!");
+            mentions_loader(word) || is_shell(word) || is_file && (is_program() || mentions(word))
         };
         let mut words = process.words.iter().skip(1);
         if is_python(name) {
             // Python code is not followed. If it names a loader variable, it may start a program with a changed one.
             return words.any(|word| !is_open(word) && !word.starts_with('-') && mentions(word));
         }
-        !self.launchers.is_utility(name) && (self.launchers.is_starter(name) || words.any(|word| names_program(word)))
+        !self.launchers.is_utility(name)
+            && (is_listed(&self.launchers.starters, name) || words.any(|word| names_program(word)))
     }
 
     /// The command of `find -exec`.
@@ -207,7 +194,7 @@ impl Reader<'_> {
         let is_exec = |word: &&String| matches!(word.as_str(), "-exec" | "-execdir" | "-ok");
         let mut words = process.words.iter().skip_while(|word| !is_exec(word));
         words.next()?;
-        let hole = self.hole(&process.place, "a file that `find` finds");
+        let hole = self.hole("a file that `find` finds");
         let command = words.take_while(|word| *word != ";" && *word != "+");
         Some(command.map(|word| word.replace("{}", &hole)).collect())
     }
@@ -218,28 +205,26 @@ impl Reader<'_> {
         self.note_changes(name, process, state);
         let is_distributions = path.as_deref().is_some_and(|path| self.is_packaged(path)) && !is_python(name);
         let is_inside = state.is_substitution || self.conditions > 0 || path.is_none();
+        let rank = match is_distributions {
+            true => Rank::Distribution,
+            false if is_inside => Rank::Inside,
+            false => Rank::Started,
+        };
         let value = |text: &String| self.holes.value(text);
         let variables = process
             .environment
             .iter()
-            .map(|(name, text)| (name.clone(), value(text)))
-            .collect();
+            .map(|(name, text)| (name.clone(), value(text)));
+        let (variables, branches) = (variables.collect(), state.branches.clone());
         self.programs.push(StartedProgram {
             path,
             words: process.words.iter().map(value).collect(),
-            environments: vec![Environment {
-                variables,
-                branches: state.branches.clone(),
-            }],
+            environments: vec![Environment { variables, branches }],
             user: value(&state.user.name),
             directory: value(&state.directory),
-            rank: match () {
-                () if is_distributions => Rank::Distribution,
-                () if is_inside => Rank::Inside,
-                () => Rank::Started,
-            },
+            rank,
             is_loader_argument: process.is_loader_argument,
-            place: process.place.clone(),
+            place: self.place.clone(),
             assumptions: Vec::new(),
         });
     }
@@ -248,13 +233,12 @@ impl Reader<'_> {
     fn note_changes(&mut self, name: &str, process: &Process, state: &State) {
         let own = process.words.iter().skip(1);
         let has = |asked: &[&str]| own.clone().any(|word| asked.contains(&word.as_str()));
-        let mut change = |path: &str| self.changed.insert((path.to_owned(), process.place.clone()));
         if name == "ldconfig" && !has(&["-p", "--print-cache"]) {
             // Other directories or another configuration than the default.
             if own.clone().any(|word| word != "-v" && word != "-X") {
-                change("/etc/ld.so.conf");
+                self.note_change("/etc/ld.so.conf");
             }
-            self.ldconfig.get_or_insert_with(|| process.place.clone());
+            self.ldconfig.get_or_insert_with(|| self.place.clone());
             return;
         }
         let deletes = name == "find" && has(&["-delete"]);
@@ -265,13 +249,13 @@ impl Reader<'_> {
         for word in own.filter(|word| !word.starts_with('-')) {
             if is_open(word) && is_changer {
                 // An unknown argument may be any file.
-                change("/");
+                self.note_change("/");
             } else if word.contains(['/', '.']) && !is_open(word) {
                 let path = state.absolute(word);
                 if is_changer || deletes {
-                    change(&path);
+                    self.note_change(&path);
                 }
-                self.written.insert(path);
+                self.touched.insert(path);
             }
         }
     }
@@ -282,13 +266,10 @@ impl Reader<'_> {
             let path = state.absolute(name);
             return self.files.resolve(&path).map(|_| path);
         }
-        let folders = state
-            .text("PATH")
-            .unwrap_or(DEFAULT_PATH)
-            .split(':')
-            .filter(|folder| !is_open(folder));
-        let mut candidates =
-            folders.map(|folder| state.absolute(&format!("{}/{name}", if folder.is_empty() { "." } else { folder })));
+        let path = state.text("PATH").unwrap_or(DEFAULT_PATH);
+        let folders = path.split(':').filter(|folder| !is_open(folder));
+        let folders = folders.map(|folder| if folder.is_empty() { "." } else { folder });
+        let mut candidates = folders.map(|folder| state.absolute(&format!("{folder}/{name}")));
         candidates.find(|candidate| {
             let stat = self.files.stat(candidate);
             stat.is_some_and(|stat| matches!(stat.kind, FileKind::Regular | FileKind::Object) && stat.mode & 0o111 != 0)

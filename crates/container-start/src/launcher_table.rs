@@ -44,6 +44,8 @@ pub struct Launcher {
     pub operands: Operands,
     /// Whether long options may begin with one dash.
     pub has_short_dashes: bool,
+    /// Whether options may follow operands.
+    pub mixes_operands: bool,
     /// The effect on the environment, apart from options.
     pub environment: LaunchEnvironment,
 }
@@ -58,10 +60,6 @@ pub enum OptionEffect {
     Unset,
     /// Sets a variable from `NAME=VALUE`.
     Set,
-    /// Sets a variable from two arguments: name and value.
-    SetPair,
-    /// Passes the listed variables, with or without values. `ALL` passes the rest, too.
-    Export,
     /// Changes the working directory.
     Directory,
     /// Changes the user.
@@ -82,10 +80,6 @@ pub enum OptionEffect {
     Login,
     /// Starts the user's shell.
     Shell,
-    /// Keeps the environment that would otherwise be reset.
-    Keep,
-    /// Keeps the listed variables when the environment is reset.
-    KeepList,
     /// Makes the environment unknown.
     Unknown,
     /// The loader's `--library-path`.
@@ -109,10 +103,8 @@ pub enum Operands {
     UserWithHome,
     /// Variables as `NAME=VALUE`.
     Variables,
-    /// A directory with one file for each variable.
-    VariableFolder,
-    /// A new root directory.
-    Root,
+    /// One, which makes the environment unknown.
+    Unknown,
     /// A file, optionally followed by `-c CODE`.
     FileOrCode,
     /// None; unknown words follow those of the program.
@@ -163,10 +155,6 @@ impl LauncherTable {
         })
     }
 
-    pub(crate) fn is_starter(&self, name: &str) -> bool {
-        is_listed(&self.starters, name)
-    }
-
     /// Whether a program, with an optional version suffix, starts no other program.
     pub fn is_utility(&self, name: &str) -> bool {
         is_listed(&self.utilities, name)
@@ -176,18 +164,10 @@ impl LauncherTable {
     pub(crate) fn may_write(&self, name: &str) -> bool {
         !self.is_utility(name) || is_listed(&self.writers, name)
     }
-
-    pub(crate) fn is_activator(&self, name: &str) -> bool {
-        is_listed(&self.activators, name)
-    }
-
-    pub(crate) fn is_driver_tool(&self, name: &str) -> bool {
-        self.driver_tools.iter().any(|known| known == name)
-    }
 }
 
 /// Whether a list contains a name, with an optional version suffix.
-fn is_listed(list: &[String], name: &str) -> bool {
+pub(crate) fn is_listed(list: &[String], name: &str) -> bool {
     let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
     list.iter().any(|known| known == name || known == bare)
 }
@@ -195,75 +175,58 @@ fn is_listed(list: &[String], name: &str) -> bool {
 /// The options in a launcher's words.
 #[derive(Debug, Default)]
 pub(crate) struct GivenOptions {
-    /// Each option with an effect, and its arguments joined by NUL.
+    /// Each option with an effect, and its arguments joined by spaces.
     pub effects: Vec<(OptionEffect, String)>,
     /// The words behind the options.
     pub rest: Vec<String>,
     /// The first unknown option.
     pub unknown: Option<String>,
-    /// Whether `--` ended the options.
-    pub is_ended: bool,
 }
 
 impl Launcher {
     /// Reads the options behind the program name. Stops at the first operand, or behind an option that splits.
     pub(crate) fn read_options(&self, words: &[String]) -> GivenOptions {
         let mut given = GivenOptions::default();
+        let is_option = |word: &str| word.starts_with('-') && word.len() > 1;
         let mut words = words.iter().skip(1).peekable();
-        while let Some(word) = words.next_if(|word| word.starts_with('-') && word.len() > 1) {
-            if word == "--" {
-                given.is_ended = true;
-                break;
-            }
-            let (name, value) = word
-                .split_once('=')
-                .map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
-            let is_long =
-                word.starts_with("--") || self.has_short_dashes && (self.takes(name).is_some() || name.len() > 2);
-            if is_long {
-                let full = self.long_name(name);
-                let takes = full.as_deref().and_then(|full| self.takes(full));
-                let wanted = if value.is_some() { 0 } else { takes.unwrap_or(0) };
-                let values: Vec<&str> = value
-                    .into_iter()
-                    .chain(words.by_ref().take(wanted).map(String::as_str))
-                    .collect();
-                let option = full.as_deref().filter(|_| takes.is_some());
-                given.note(self, option, word, &values.join("\0"));
-            } else {
-                self.read_letters(word, &mut words, &mut given);
-            }
-            if given
-                .effects
-                .last()
-                .is_some_and(|(effect, _)| *effect == OptionEffect::Split)
-            {
-                break;
+        while !given.has(OptionEffect::Split)
+            && let Some(word) = words.next_if(|word| is_option(word) || self.mixes_operands)
+        {
+            match word.as_str() {
+                "--" => break,
+                word if !is_option(word) => given.rest.push(word.to_owned()),
+                word => self.read_option(word, &mut words, &mut given),
             }
         }
-        given.rest = words.cloned().collect();
+        given.rest.extend(words.cloned());
         given
     }
 
-    /// Reads short options in one word: `-xvf FILE`, `-ofile`.
-    fn read_letters<'w>(&self, word: &str, words: &mut impl Iterator<Item = &'w String>, given: &mut GivenOptions) {
-        let is_number = word.bytes().skip(1).all(|byte| byte.is_ascii_digit());
-        for (at, letter) in word.char_indices().skip(1) {
-            let option = format!("-{letter}");
-            let takes = self.takes(&option);
-            if takes.unwrap_or(0) > 0 {
-                let joined = word.get(at + letter.len_utf8()..).filter(|joined| !joined.is_empty());
-                let value = joined.or_else(|| words.next().map(String::as_str));
-                return given.note(self, Some(&option), word, value.unwrap_or_default());
+    /// Reads a long option, or short ones in one word: `-xvf FILE`, `-ofile`.
+    fn read_option<'w>(&self, word: &'w str, words: &mut impl Iterator<Item = &'w String>, given: &mut GivenOptions) {
+        let (name, value) = word
+            .split_once('=')
+            .map_or((word, None), |(name, value)| (name, Some(value)));
+        let is_long = word.starts_with("--") || self.has_short_dashes && (self.takes(name).is_some() || name.len() > 2);
+        // Python programs treat `_` and `-` in long options alike.
+        let long = is_long.then(|| (name.replace('_', "-"), value));
+        let letters = word.char_indices().skip(1).filter(|_| !is_long);
+        let letters = letters.map(|(at, letter)| (format!("-{letter}"), word.get(at + letter.len_utf8()..)));
+        for (option, joined) in long.into_iter().chain(letters) {
+            let Some(count) = self.takes(&option) else {
+                let is_number = word.bytes().skip(1).all(|byte| byte.is_ascii_digit());
+                given.unknown = given.unknown.take().or_else(|| (!is_number).then(|| word.to_owned()));
+                continue;
+            };
+            let joined = joined.filter(|joined| is_long || count > 0 && !joined.is_empty());
+            let missing = if joined.is_some() { 0 } else { count };
+            let values = words.by_ref().take(missing).map(String::as_str);
+            let values: Vec<&str> = joined.into_iter().chain(values).collect();
+            let effect = self.effects.get(&option);
+            given.effects.extend(effect.map(|effect| (*effect, values.join(" "))));
+            if count > 0 {
+                break;
             }
-            given.note(
-                self,
-                Some(&option)
-                    .filter(|_| takes.is_some() || is_number)
-                    .map(String::as_str),
-                word,
-                "",
-            );
         }
     }
 
@@ -272,34 +235,9 @@ impl Launcher {
         let lists = [&self.flags, &self.valued, &self.paired];
         lists.iter().position(|list| list.iter().any(|known| known == option))
     }
-
-    /// The full name of a long option. A unique prefix is enough.
-    fn long_name(&self, name: &str) -> Option<String> {
-        // Python programs treat `_` and `-` in long options alike.
-        let name = name.replace('_', "-");
-        let name = name.trim_start_matches('-');
-        let own = || [&self.flags, &self.valued, &self.paired].into_iter().flatten();
-        let mut candidates =
-            own().filter(|option| option.len() > 2 && option.trim_start_matches('-').starts_with(name));
-        let only = candidates.next().filter(|_| candidates.next().is_none());
-        own()
-            .find(|option| option.trim_start_matches('-') == name)
-            .or(only)
-            .cloned()
-    }
 }
 
 impl GivenOptions {
-    /// Records an option and its value. An unknown option is recorded as written.
-    fn note(&mut self, launcher: &Launcher, option: Option<&str>, word: &str, value: &str) {
-        match option {
-            None => drop(self.unknown.get_or_insert_with(|| word.to_owned())),
-            Some(option) => self
-                .effects
-                .extend(launcher.effects.get(option).map(|effect| (*effect, value.to_owned()))),
-        }
-    }
-
     /// The argument of the last option with this effect.
     pub(crate) fn value_of(&self, effect: OptionEffect) -> Option<&str> {
         let mut effects = self.effects.iter().rev();

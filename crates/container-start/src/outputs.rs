@@ -18,22 +18,16 @@ impl Reader<'_> {
         self.find_program(name, state)?;
         let is_plain = words.iter().all(|word| !is_open(word)) && !is_open(name);
         let input = state.input.as_deref().filter(|text| !is_open(text));
-        let known =
-            |path: &str| Some(state.absolute(path)).filter(|path| !is_volatile(path) && !state.is_touched(path));
+        let known = |path: &str| Some(state.absolute(path)).filter(|path| !is_volatile(path) && !self.is_touched(path));
         let line = match (base_name(name), words) {
             _ if !is_plain => return None,
             ("cat", []) => return input.map(str::to_owned),
-            ("cat", [path]) => {
-                return self
-                    .file_text(state, &known(path)?)
-                    .filter(|text| text.len() <= FILE_BYTES);
-            }
+            ("cat", [path]) => return self.file_text(&known(path)?).filter(|text| text.len() <= FILE_BYTES),
             ("grep", words) => return self.filter_lines(words, state),
-            ("xargs", []) if self.find_program("echo", state).is_some() => input
-                .filter(|text| !text.contains(['"', '\'', '\\']))?
-                .split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" "),
+            ("xargs", []) if self.find_program("echo", state).is_some() => {
+                let text = input.filter(|text| !text.contains(['"', '\'', '\\']))?;
+                text.split_whitespace().collect::<Vec<_>>().join(" ")
+            }
             ("dirname", [path]) => directory_name(path).to_owned(),
             ("basename", [path]) if path.trim_end_matches('/').is_empty() => (*path).to_owned(),
             ("basename", [path, rest @ ..]) => {
@@ -47,27 +41,8 @@ impl Reader<'_> {
             ("uname", [] | ["-s"]) => "Linux".to_owned(),
             ("uname", ["-m"]) if !self.machine.is_empty() => self.machine.to_owned(),
             ("id", ["-u"]) => state.user.uid.clone(),
-            ("id", ["-un"]) | ("whoami", []) => {
-                let name = state
-                    .user
-                    .name
-                    .split(':')
-                    .next()
-                    .filter(|_| state.user.uid != "0")
-                    .unwrap_or("root");
-                Some(name)
-                    .filter(|name| !name.bytes().all(|byte| byte.is_ascii_digit()))?
-                    .to_owned()
-            }
             ("realpath" | "readlink", ["-f" | "-e" | "-m", path]) | ("realpath", [path]) => {
                 self.files.resolve(&known(path)?)?
-            }
-            ("printenv", [name]) => {
-                let is_exported = state.variables.get(*name)?.is_exported;
-                state
-                    .text(name)
-                    .filter(|text| is_exported && !is_open(text))?
-                    .to_owned()
             }
             _ => return None,
         };
@@ -85,7 +60,7 @@ impl Reader<'_> {
         };
         let (pattern, text) = match words {
             [pattern] => (pattern, state.input.clone()?),
-            [pattern, path] => (pattern, self.file_text(state, &state.absolute(path))?),
+            [pattern, path] => (pattern, self.file_text(&state.absolute(path))?),
             _ => return None,
         };
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "^$#_=:/- .".contains(letter);

@@ -1,7 +1,5 @@
 //! `$NAME` and `${NAME…}` (POSIX shell, 2.6.2; bash(1), "Parameter Expansion").
 
-use std::ops::Range;
-
 use shuck_ast::{
     BourneParameterExpansion as Bourne, ParameterExpansion, ParameterExpansionSyntax, ParameterOp as Op, Span,
     Subscript, SubscriptSelector as Selector, VarRef, Word,
@@ -9,19 +7,14 @@ use shuck_ast::{
 
 use crate::LOADER_VARIABLES;
 use crate::declarations::is_name;
-use crate::pattern::{has_wildcard, quote, unquote};
+use crate::pattern::{quote_letter, unquote};
 use crate::reader::{Reader, has_word};
-use crate::state::{ShellOption, State};
+use crate::state::{State, UNKNOWN_CODE_RAN};
 use crate::value::{BREAK, is_all_hole, is_open};
 use crate::words::Context;
 
-/// The elements of a parameter.
-struct Elements {
-    /// Empty if it is unset.
-    list: Vec<String>,
-    /// `@` or `*`, for all elements; `None` for one of them.
-    selector: Option<Selector>,
-}
+/// The elements of a parameter, none if it is unset; and `@` or `*` if all elements are meant, not one of them.
+type Elements = (Vec<String>, Option<Selector>);
 
 /// The maximum bytes of a value that `#` and `%` trim.
 const TRIMMED_BYTES: usize = 4096;
@@ -33,33 +26,33 @@ const SHELL_PARAMETERS: &str = "RANDOM SRANDOM SECONDS LINENO PPID OSTYPE HOSTTY
 impl Reader<'_> {
     /// The elements of a parameter, one for a scalar; empty if it is unset.
     pub(crate) fn parameter(&mut self, name: &str, state: &State) -> Vec<String> {
-        let place = &state.script.path;
         let is_bash = state.shell.is_bash();
         // A hole may stand for any number of arguments.
         let is_moved = |arguments: &[String]| arguments.iter().any(|word| is_all_hole(word));
         let text = match name {
             "@" | "*" => return state.arguments.iter().skip(1).cloned().collect(),
-            "#" if is_moved(&state.arguments) => self.hole(place, "the number of arguments"),
+            "#" if state.arguments.iter().any(|word| is_open(word)) => self.hole("the number of arguments"),
             "#" => state.arguments.len().saturating_sub(1).to_string(),
             "PWD" => state.directory.clone(),
-            "-" => option_letters(state),
+            "-" => {
+                let letters = state.options.iter().filter(|letter| letter.is_ascii_lowercase());
+                letters.chain(is_bash.then_some(&'B')).collect()
+            }
             "UID" | "EUID" if is_bash => state.user.uid.clone(),
             _ if let Ok(number) = name.parse::<usize>() => match state.arguments.get(1..=number) {
-                Some(before) if is_moved(before) => self.hole(place, &format!("argument {number}")),
-                None if is_moved(&state.arguments) => self.hole(place, &format!("argument {number}")),
+                Some(before) if is_moved(before) => self.hole(&format!("argument {number}")),
+                None if is_moved(&state.arguments) => self.hole(&format!("argument {number}")),
                 _ => return state.arguments.get(number).cloned().into_iter().collect(),
             },
             _ if !state.value(name).is_empty() => return state.value(name).to_vec(),
             "BASH_SOURCE" if is_bash => state.script.path.clone(),
             "SHELL" if !is_bash => return Vec::new(),
             _ if name.starts_with("BASH") && !is_bash => return Vec::new(),
-            _ if name.starts_with("BASH") || has_word(SHELL_PARAMETERS, name) => self.hole(place, &format!("${name}")),
+            _ if name.starts_with("BASH") || has_word(SHELL_PARAMETERS, name) => self.hole(&format!("${name}")),
             _ if LOADER_VARIABLES.contains(&name) => return Vec::new(),
-            _ if state.has(ShellOption::UnknownCodeRan) => {
-                self.hole(place, &format!("${name}, which an unknown text may set"))
-            }
+            _ if state.has(UNKNOWN_CODE_RAN) => self.hole(&format!("${name}, which an unknown text may set")),
             _ if self.provides_missing && self.conditions > 0 => {
-                self.given_hole(place, &format!("${name}, which the image does not set"))
+                self.given_hole(&format!("${name}, which the image does not set"))
             }
             _ => {
                 if is_name(name) && !self.unset.iter().any(|known| known == name) {
@@ -73,15 +66,13 @@ impl Reader<'_> {
 
     /// Expands `$NAME` to marked text.
     pub(crate) fn expand_variable(&mut self, name: &str, span: Span, context: Context, state: &State) -> String {
-        let mut elements = Elements {
-            list: self.parameter(name, state),
-            selector: selector_of(name, None),
-        };
-        elements
-            .list
-            .truncate(if elements.selector.is_some() { usize::MAX } else { 1 });
-        self.mark_elements(elements, context, state)
-            .unwrap_or_else(|| self.parameter_hole(span, state))
+        let selector = selector_of(name, None);
+        let mut list = self.parameter(name, state);
+        if selector.is_none() {
+            list.truncate(1);
+        }
+        let marked = self.mark_elements((list, selector), context, state);
+        marked.unwrap_or_else(|| self.parameter_hole(span, state))
     }
 
     /// Expands `${…}` to marked text; a hole if the form is not supported.
@@ -93,64 +84,49 @@ impl Reader<'_> {
         state: &mut State,
     ) -> String {
         let known = match &parameter.syntax {
-            ParameterExpansionSyntax::Bourne(bourne) => self.known_expansion(bourne, span, context, state),
+            ParameterExpansionSyntax::Bourne(bourne) => self.known_expansion(bourne, context, state),
             ParameterExpansionSyntax::Zsh(_) => None,
         };
         known.unwrap_or_else(|| self.parameter_hole(span, state))
     }
 
     fn parameter_hole(&mut self, span: Span, state: &State) -> String {
-        self.hole(&state.place(span), &format!("`{}`", state.script.snippet(span)))
+        self.hole(&format!("`{}`", state.script.snippet(span)))
     }
 
-    fn known_expansion(&mut self, form: &Bourne, span: Span, context: Context, state: &mut State) -> Option<String> {
+    fn known_expansion(&mut self, form: &Bourne, context: Context, state: &mut State) -> Option<String> {
         let elements = match form {
             Bourne::Access { reference } => self.elements(reference, state)?,
             Bourne::Length { reference } => {
-                let Elements { list, selector } = self.elements(reference, state)?;
-                let first = list.first().map_or("", String::as_str);
-                let count = if selector.is_some() {
-                    list.len()
-                } else {
-                    first.chars().count()
-                };
+                let (list, selector) = self.elements(reference, state)?;
+                let first = list.first().map_or(0, |first| first.chars().count());
+                let count = selector.map_or(first, |_| list.len());
                 let is_known = !list.iter().any(|item| is_open(item));
-                Elements {
-                    list: is_known.then(|| vec![count.to_string()])?,
-                    selector: None,
-                }
+                (is_known.then(|| vec![count.to_string()])?, None)
             }
+            // `${@:N}` counts from `$0`, other lists from zero.
             Bourne::Slice {
                 reference,
-                offset_word_ast,
-                length_word_ast,
+                length: None,
                 ..
             } => {
-                let elements = self.elements(reference, state)?;
-                self.slice(
-                    reference,
-                    elements,
-                    (offset_word_ast, length_word_ast.as_deref()),
-                    state,
-                )?
+                let (mut list, selector) = self.elements(reference, state)?;
+                if reference.subscript.is_none() {
+                    list.insert(0, state.arguments.first()?.clone());
+                }
+                let offset = self.word_text(form.offset_word_ast()?, state).trim().parse().ok()?;
+                selector?;
+                (list.into_iter().skip(offset).collect(), selector)
             }
             Bourne::Operation {
                 reference,
                 operator,
-                operand_word_ast,
                 colon_variant,
                 ..
             } => {
                 let elements = self.elements(reference, state)?;
-                let operand = operand_word_ast.as_deref();
-                return self.operate(
-                    &reference.name,
-                    elements,
-                    (operator, operand, *colon_variant),
-                    span,
-                    context,
-                    state,
-                );
+                let operation = (&**operator, form.operand_word_ast(), *colon_variant);
+                return self.operate(&reference.name, elements, operation, context, state);
             }
             Bourne::Indirect {
                 reference,
@@ -159,18 +135,61 @@ impl Reader<'_> {
             } => {
                 // Do not blame the outer variable: its value only names another one.
                 let unset = self.unset.len();
-                let name = self
-                    .elements(reference, state)?
-                    .list
-                    .pop()
-                    .filter(|name| is_name(name))?;
+                let (mut names, _) = self.elements(reference, state)?;
                 self.unset.truncate(unset);
-                Elements {
-                    list: self.parameter(&name, state),
-                    selector: None,
-                }
+                let name = names.pop().filter(|name| is_name(name))?;
+                (self.parameter(&name, state), None)
             }
             _ => return None,
+        };
+        self.mark_elements(elements, context, state)
+    }
+
+    /// The marked text of an operation on a parameter; `None` if unknown.
+    fn operate(
+        &mut self,
+        name: &str,
+        (list, selector): Elements,
+        (operator, operand, colon): (&Op, Option<&Word>, bool),
+        context: Context,
+        state: &mut State,
+    ) -> Option<String> {
+        let is_blank = list.is_empty() || colon && list == [""];
+        let may_be_blank = colon && !is_blank && list.iter().all(|item| is_all_hole(item));
+        let parts = operand.map_or(&[][..], |word| &word.parts);
+        let inner = if context == Context::Quoted {
+            Context::QuotedOperand
+        } else {
+            context
+        };
+        let elements = match operator {
+            Op::UseReplacement if may_be_blank => return None,
+            Op::UseReplacement if is_blank => (Vec::new(), None),
+            Op::UseDefault if !is_blank => (list, selector),
+            Op::UseDefault | Op::UseReplacement => {
+                let marked = self.expand(parts, inner, state);
+                return Some(if marked.is_empty() {
+                    self.mark("", context, state)
+                } else {
+                    marked
+                });
+            }
+            Op::AssignDefault if is_blank => {
+                let inner = if inner.is_quoted() { inner } else { Context::Assigned };
+                let text = unquote(&self.expand(parts, inner, state));
+                state.set_text(name, text.clone());
+                (vec![text], None)
+            }
+            Op::Error if is_blank => {
+                // Without the variable the script ends here, so assume that it is set.
+                self.assume("given", &format!("${name} is set when the container starts"));
+                (vec![self.given_hole(&format!("${name}, which must be set"))], None)
+            }
+            Op::AssignDefault | Op::Error => (list, selector),
+            operator => {
+                let edited: Option<_> = list.iter().map(|item| self.edit(item, operator, state)).collect();
+                (edited?, selector)
+            }
         };
         self.mark_elements(elements, context, state)
     }
@@ -194,16 +213,15 @@ impl Reader<'_> {
             };
             list = list.get(index).cloned().into_iter().collect();
         }
-        Some(Elements { list, selector })
+        Some((list, selector))
     }
 
     /// Marks the elements of a parameter; `None` if they are joined by an unknown character.
-    fn mark_elements(&mut self, elements: Elements, context: Context, state: &State) -> Option<String> {
-        let Elements { list, selector } = elements;
+    fn mark_elements(&mut self, (list, selector): Elements, context: Context, state: &State) -> Option<String> {
         let joint = match selector {
             None => return Some(self.mark(list.first().map_or("", String::as_str), context, state)),
             Some(Selector::Star) if context.is_quoted() => {
-                quote(&state.separators()?.chars().take(1).collect::<String>())
+                state.separators()?.chars().take(1).map(quote_letter).collect()
             }
             Some(_) => BREAK.to_string(),
         };
@@ -211,107 +229,7 @@ impl Reader<'_> {
         Some(marked.join(&joint))
     }
 
-    /// `${NAME:OFFSET:LENGTH}`: characters of a scalar, or elements of a list.
-    fn slice(
-        &mut self,
-        reference: &VarRef,
-        elements: Elements,
-        (offset, length): (&Word, Option<&Word>),
-        state: &mut State,
-    ) -> Option<Elements> {
-        let Elements { mut list, selector } = elements;
-        if matches!(reference.name.as_str(), "@" | "*") {
-            // The positional parameters count from `$0`.
-            list.insert(0, state.arguments.first()?.clone());
-        } else if selector.is_none() {
-            let text = list.pop().filter(|text| !is_open(text));
-            let range = self.slice_range(text.as_ref()?.chars().count(), offset, length, state)?;
-            let letters = text?.chars().skip(range.start).take(range.len()).collect();
-            return Some(Elements {
-                list: vec![letters],
-                selector,
-            });
-        }
-        let range = self.slice_range(list.len(), offset, length, state)?;
-        Some(Elements {
-            list: list.get(range)?.to_vec(),
-            selector,
-        })
-    }
-
-    /// The range that `OFFSET:LENGTH` selects from `count` characters or elements.
-    fn slice_range(
-        &mut self,
-        count: usize,
-        offset: &Word,
-        length: Option<&Word>,
-        state: &mut State,
-    ) -> Option<Range<usize>> {
-        let count = i64::try_from(count).ok()?;
-        let mut number = |word: &Word| self.word_text(word, state).trim().parse::<i64>().ok();
-        let offset = number(offset)?;
-        let begin = if offset < 0 { count + offset } else { offset.min(count) };
-        let end = match length {
-            None => count,
-            Some(word) => match number(word)? {
-                length if length < 0 => count + length,
-                length => begin.saturating_add(length).min(count),
-            },
-        };
-        Some(usize::try_from(begin).ok()?..usize::try_from(end).ok()?)
-    }
-
-    fn operate(
-        &mut self,
-        name: &str,
-        elements: Elements,
-        (operator, operand, colon): (&Op, Option<&Word>, bool),
-        span: Span,
-        context: Context,
-        state: &mut State,
-    ) -> Option<String> {
-        let is_blank = elements.list.is_empty() || colon && elements.list == [""];
-        let may_be_blank = colon && !is_blank && elements.list.iter().all(|item| is_all_hole(item));
-        let inner = if context == Context::Quoted {
-            Context::QuotedOperand
-        } else {
-            context
-        };
-        let parts = operand.map_or(&[][..], |word| &word.parts);
-        let text = match operator {
-            Op::UseReplacement if may_be_blank => return None,
-            Op::UseReplacement if is_blank => String::new(),
-            Op::UseDefault | Op::UseReplacement if is_blank == matches!(operator, Op::UseDefault) => {
-                let marked = self.expand(parts, inner, state);
-                return Some(if marked.is_empty() {
-                    self.mark("", context, state)
-                } else {
-                    marked
-                });
-            }
-            Op::AssignDefault if is_blank => {
-                let inner = if inner.is_quoted() { inner } else { Context::Assigned };
-                let text = unquote(&self.expand(parts, inner, state));
-                state.set_text(name, text.clone());
-                text
-            }
-            Op::Error if is_blank => {
-                // Without the variable the script ends here, so assume that it is set.
-                let place = state.place(span);
-                self.assume("given", &place, format!("${name} is set when the container starts"));
-                self.given_hole(&place, &format!("`{}`", state.script.snippet(span)))
-            }
-            Op::UseDefault | Op::AssignDefault | Op::Error => return self.mark_elements(elements, context, state),
-            operator => {
-                let Elements { list, selector } = elements;
-                let list: Option<_> = list.iter().map(|item| self.edit(item, operator, state)).collect();
-                return self.mark_elements(Elements { list: list?, selector }, context, state);
-            }
-        };
-        Some(self.mark(&text, context, state))
-    }
-
-    /// Trims, replaces or changes the case of known text.
+    /// Trims known text or changes its case.
     fn edit(&mut self, value: &str, operator: &Op, state: &mut State) -> Option<String> {
         if is_open(value) {
             return None;
@@ -319,20 +237,6 @@ impl Reader<'_> {
         let (pattern, is_prefix, is_long) = match operator {
             Op::UpperAll => return Some(value.to_uppercase()),
             Op::LowerAll => return Some(value.to_lowercase()),
-            Op::ReplaceFirst {
-                pattern,
-                replacement_word_ast: by,
-                ..
-            }
-            | Op::ReplaceAll {
-                pattern,
-                replacement_word_ast: by,
-                ..
-            } => {
-                let pattern = self.case_pattern(pattern, state);
-                let by = self.word_text(by, state);
-                return self.replace(value, &pattern, &by, matches!(operator, Op::ReplaceAll { .. }));
-            }
             Op::RemovePrefixShort { pattern } => (pattern, true, false),
             Op::RemovePrefixLong { pattern } => (pattern, true, true),
             Op::RemoveSuffixShort { pattern } => (pattern, false, false),
@@ -340,47 +244,23 @@ impl Reader<'_> {
             _ => return None,
         };
         let pattern = self.case_pattern(pattern, state);
-        let regex = self.patterns.compile(&pattern, [true, true]);
-        let regex = regex.filter(|_| value.len() <= TRIMMED_BYTES)?;
+        if value.len() > TRIMMED_BYTES {
+            return None;
+        }
         let mut cuts: Vec<usize> = value.char_indices().map(|(at, _)| at).chain([value.len()]).collect();
         // From the shortest cut to the longest, or the reverse.
         if is_prefix == is_long {
             cuts.reverse();
         }
         self.step();
-        let cut = cuts.into_iter().find_map(|at| {
+        for at in cuts {
             let (before, after) = value.split_at(at);
             let (taken, kept) = if is_prefix { (before, after) } else { (after, before) };
-            regex.is_match(taken).then(|| kept.to_owned())
-        });
-        Some(cut.unwrap_or_else(|| value.to_owned()))
-    }
-
-    /// `${NAME/PATTERN/BY}`: the longest match at the first position, or at every position.
-    fn replace(&mut self, value: &str, pattern: &str, by: &str, is_all: bool) -> Option<String> {
-        let (pattern, anchors) = match pattern.chars().next() {
-            Some('#') if !is_all => (pattern.get(1..)?, [true, false]),
-            Some('%') if !is_all => (pattern.get(1..)?, [false, true]),
-            Some(_) => (pattern, [false, false]),
-            None => return Some(value.to_owned()),
-        };
-        // bash 5.2 replaces `&` by the match. For alternatives the regex finds the first match, not the longest.
-        if is_open(by) || by.contains('&') || pattern.contains('|') && has_wildcard(pattern) {
-            return None;
+            if self.match_text(taken, &pattern, state)? {
+                return Some(kept.to_owned());
+            }
         }
-        let regex = self.patterns.compile(pattern, anchors)?;
-        let mut replaced = String::new();
-        let mut end = 0;
-        for found in regex
-            .find_iter(value)
-            .filter(|found| !found.is_empty())
-            .take(if is_all { usize::MAX } else { 1 })
-        {
-            replaced += value.get(end..found.start())?;
-            replaced += by;
-            end = found.end();
-        }
-        Some(replaced + value.get(end..)?)
+        Some(value.to_owned())
     }
 }
 
@@ -391,19 +271,4 @@ fn selector_of(name: &str, subscript: Option<&Subscript>) -> Option<Selector> {
         "*" => Some(Selector::Star),
         _ => subscript.and_then(Subscript::selector),
     }
-}
-
-/// `$-`, limited to the letters that scripts test for.
-fn option_letters(state: &State) -> String {
-    let letters = [
-        (ShellOption::AllExport, 'a'),
-        (ShellOption::ErrExit, 'e'),
-        (ShellOption::NoGlob, 'f'),
-        (ShellOption::Interactive, 'i'),
-    ];
-    let set = letters
-        .iter()
-        .filter(|(option, _)| state.has(*option))
-        .map(|(_, letter)| *letter);
-    set.chain(state.shell.is_bash().then_some('B')).collect()
 }

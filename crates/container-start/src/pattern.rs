@@ -4,7 +4,6 @@
 //! that is quoted by a private one. So a special character in marked text always has its special meaning.
 
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use regex_automata::meta::Regex;
 
@@ -17,11 +16,15 @@ const SPECIAL: &str = r"\*?[]{},()|!@+^";
 
 /// Marks text as quoted.
 pub(crate) fn quote(text: &str) -> String {
-    let quoted = |letter| match letter {
-        letter if SPECIAL.contains(letter) => char::from_u32(QUOTED + letter as u32).unwrap_or(letter),
-        letter => letter,
-    };
-    text.chars().map(quoted).collect()
+    text.chars().map(quote_letter).collect()
+}
+
+pub(crate) fn quote_letter(letter: char) -> char {
+    let quoted = SPECIAL
+        .contains(letter)
+        .then(|| char::from_u32(QUOTED + letter as u32))
+        .flatten();
+    quoted.unwrap_or(letter)
 }
 
 /// Removes the quotes from marked text. The fields of a word are joined by spaces.
@@ -42,13 +45,12 @@ pub(crate) fn remove_backslashes(source: &str) -> String {
     let mut marked = String::with_capacity(source.len());
     let mut letters = source.chars();
     while let Some(letter) = letters.next() {
-        match (letter, letters.clone().next()) {
-            ('\\', Some('\n')) => drop(letters.next()),
-            ('\\', quoted) => {
-                letters.next();
-                marked += &quote(&quoted.unwrap_or('\\').to_string());
-            }
-            _ => marked.push(letter),
+        match letter {
+            '\\' => match letters.next() {
+                Some('\n') => {}
+                quoted => marked.push(quote_letter(quoted.unwrap_or('\\'))),
+            },
+            letter => marked.push(letter),
         }
     }
     marked
@@ -60,28 +62,21 @@ pub(crate) fn has_wildcard(pattern: &str) -> bool {
     is_class || ["*", "?", "@(", "+(", "!("].iter().any(|sign| pattern.contains(sign))
 }
 
-/// Compiled patterns, keyed by text and by whether they are anchored at the start and at the end.
+/// Compiled patterns, keyed by text; `None` for an unsupported one.
 #[derive(Default)]
 pub(crate) struct PatternCache {
-    compiled: HashMap<(String, [bool; 2]), Option<Rc<Regex>>>,
+    compiled: HashMap<String, Option<Regex>>,
 }
 
 impl PatternCache {
     /// Whether the whole text matches; `None` for an unsupported pattern.
     pub(crate) fn matches(&mut self, pattern: &str, text: &str) -> Option<bool> {
-        self.compile(pattern, [true, true]).map(|regex| regex.is_match(text))
-    }
-
-    /// Compiles a pattern to a greedy regex.
-    pub(crate) fn compile(&mut self, pattern: &str, [at_begin, at_end]: [bool; 2]) -> Option<Rc<Regex>> {
-        let key = (pattern.to_owned(), [at_begin, at_end]);
         let compile = || {
-            let source = Some(pattern).filter(|pattern| pattern.len() <= PATTERN_BYTES && !is_open(pattern))?;
-            let source = regex_source(source)?;
-            let (begin, end) = (if at_begin { r"\A" } else { "" }, if at_end { r"\z" } else { "" });
-            Regex::new(&format!("(?s){begin}(?:{source}){end}")).ok().map(Rc::new)
+            let source = Some(pattern).filter(|pattern| pattern.len() <= PATTERN_BYTES && !is_open(pattern));
+            Regex::new(&format!(r"(?s)\A(?:{})\z", regex_source(source?)?)).ok()
         };
-        self.compiled.entry(key).or_insert_with(compile).clone()
+        let regex = self.compiled.entry(pattern.to_owned()).or_insert_with(compile);
+        regex.as_ref().map(|regex| regex.is_match(text))
     }
 }
 

@@ -47,17 +47,12 @@ const SNIPPET: usize = 60;
 /// An empty script, for commands of the image config.
 impl Default for Script {
     fn default() -> Self {
-        let stmts = StmtSeq {
-            leading_comments: Vec::new(),
-            stmts: Vec::new(),
-            trailing_comments: Vec::new(),
-            span: Span::new(),
-        };
+        let body = Parser::new("").parse().file.body;
         Self {
             path: "config".to_owned(),
             line: Some(0),
             text: String::new(),
-            body: stmts,
+            body,
             is_foreign: false,
         }
     }
@@ -66,15 +61,14 @@ impl Default for Script {
 impl Script {
     /// Parses a text; `None` if it has a syntax error or exceeds a limit.
     pub(crate) fn parse(path: &str, line: Option<usize>, text: String, shell: Shell) -> Option<Rc<Self>> {
-        if text.len() > SCRIPT_BYTES || nesting(&text) > NESTING {
-            return None;
-        }
         // busybox accepts `[[`, `function` and other bash syntax.
-        let own = (shell == Shell::Dash)
-            .then(|| parse_as(&text, ShellDialect::Posix))
-            .flatten();
+        let own = if shell == Shell::Dash {
+            parse_as(&text, ShellDialect::Posix)
+        } else {
+            None
+        };
         let is_foreign = shell == Shell::Dash && own.is_none();
-        let body = own.or_else(|| parse_as(&text, ShellDialect::Bash))?;
+        let body = own.or_else(|| parse_script(&text))?;
         let path = path.to_owned();
         Some(Rc::new(Self {
             path,
@@ -85,14 +79,9 @@ impl Script {
         }))
     }
 
-    /// The line of a node, counted from one.
-    pub(crate) fn line_of(&self, span: Span) -> usize {
-        self.line.unwrap_or(span.start.line())
-    }
-
     /// The place of a node: `/entry.sh:12`.
     pub(crate) fn place_of(&self, span: Span) -> String {
-        match self.line_of(span) {
+        match self.line.unwrap_or(span.start.line()) {
             0 => self.path.clone(),
             line => format!("{}:{line}", self.path),
         }
@@ -124,11 +113,13 @@ fn nesting(text: &str) -> usize {
 
 /// Parses a script as bash reads it; `None` if it has a syntax error or exceeds a limit.
 pub fn parse_script(text: &str) -> Option<StmtSeq> {
-    let is_readable = text.len() <= SCRIPT_BYTES && nesting(text) <= NESTING;
-    is_readable.then(|| parse_as(text, ShellDialect::Bash)).flatten()
+    parse_as(text, ShellDialect::Bash)
 }
 
 fn parse_as(text: &str, dialect: ShellDialect) -> Option<StmtSeq> {
+    if text.len() > SCRIPT_BYTES || nesting(text) > NESTING {
+        return None;
+    }
     let parsed = Parser::with_dialect(text, dialect).parse();
     (parsed.status == ParseStatus::Clean).then_some(parsed.file.body)
 }

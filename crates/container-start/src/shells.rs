@@ -4,101 +4,91 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::commands::Prefix;
-use crate::launch::{Process, ProcessEnvironment};
-use crate::reader::{Reader, RunningScript};
+use crate::launch::Process;
+use crate::reader::Reader;
 use crate::script::{Script, Shell};
-use crate::state::{Flow, ShellOption, State, Variable, base_name};
+use crate::state::{ALL_EXPORT, Flow, INTERACTIVE, State, base_name, exported_variables};
 use crate::value::is_open;
 use crate::{Rank, split_place};
 
-/// The options in front of a shell's script.
-#[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-struct ShellOptions {
-    has_code: bool,
-    is_login: bool,
-    reads_input: bool,
-    reads_no_files: bool,
-    reads_no_profile: bool,
-    /// The argument of `--rcfile`.
-    startup: Option<String>,
-    /// The options that `set` would turn on.
-    set: BTreeSet<ShellOption>,
-}
-
-/// A script and the settings of its shell.
-struct ShellStart {
-    path: String,
-    line: Option<usize>,
-    text: String,
-    /// `$0` and the positional parameters.
-    arguments: Vec<String>,
-    shell: Shell,
-    /// The startup files, in order.
-    files: Vec<String>,
-    options: BTreeSet<ShellOption>,
-}
-
 /// The option letters of the supported shells.
 const OPTION_LETTERS: &str = "abcdefhiklmnoprstuvxBCDEHIOPT";
+const NO_PROFILE: char = 'Y';
+const NO_STARTUP: char = 'Z';
 
 impl Reader<'_> {
     /// Starts a shell: `sh [OPTION]… [-c CODE | FILE] [WORD]…`.
     pub(crate) fn start_shell(&mut self, process: &Process, state: &State) {
-        let place = &process.place;
         let called = process.words.first().map_or("", String::as_str);
-        let name = base_name(called);
+        let name = base_name(called).to_owned();
         let shell = self.dialect(called, state);
-        let (options, mut arguments) = self.shell_options(name, process);
-        let files = self.startup_files(&options, shell, &process.environment, state, place);
-        let (outer, line) = split_place(place);
+        let (options, startup, mut arguments) = self.shell_options(&name, process);
+        let files = self.startup_files(&options, startup, shell, process);
+        let (outer, line) = split_place(&self.place);
         let (mut path, mut line) = (outer.to_owned(), Some(line));
-        let text = if options.has_code {
-            let code = if arguments.is_empty() {
-                String::new()
-            } else {
-                arguments.remove(0)
-            };
-            if arguments.is_empty() {
-                arguments.push(name.to_owned());
-            }
-            code
-        } else if let Some(file) = arguments.first_mut().filter(|_| !options.reads_input) {
+        let text = if options.contains(&'c') {
+            let code = arguments.drain(..arguments.len().min(1)).next();
+            arguments.extend(arguments.is_empty().then_some(name));
+            code.unwrap_or_default()
+        } else if let Some(file) = arguments.first_mut().filter(|_| !options.contains(&'s')) {
             (path, line) = (state.absolute(file), None);
-            if !file.contains('/') && self.files.stat(&path).is_none() {
-                path = self.find_program(file, state).unwrap_or(path);
+            if !file.contains('/') {
+                let found = self.files.stat(&path).is_none().then(|| self.find_program(file, state));
+                path = found.flatten().unwrap_or(path);
+                file.clone_from(&path);
             }
-            let is_written = state.touched.contains(&path) || is_open(file);
-            let text = self.file_text(state, &path).filter(|_| !is_written);
-            let Some(text) = text else {
+            let is_written = self.touched.contains(&path) || is_open(file);
+            let Some(text) = self.file_text(&path).filter(|_| !is_written) else {
                 if is_written || self.files.stat(&path).is_some() {
-                    self.assume_keeps(if is_written { "written" } else { "script" }, place);
+                    self.assume_keeps(if is_written { "written" } else { "script" });
                 }
                 return self.note_program(None, process, state);
             };
-            if !file.contains('/') {
-                file.clone_from(&path);
-            }
             text
         } else if let Some(text) = state.input.clone() {
-            arguments.insert(0, name.to_owned());
+            arguments.insert(0, name);
             text
         } else {
-            self.assume_keeps("stdin", place);
-            let path = self.find_program(called, state);
-            return self.note_program(path, process, state);
+            self.assume_keeps("stdin");
+            return self.note_program(self.find_program(called, state), process, state);
         };
-        let options = options.set;
-        let start = ShellStart {
-            path,
-            line,
-            text,
+        let Some(script) = self.parse_script(&path, line, text, shell) else {
+            return self.note_program(None, process, state);
+        };
+        let state = State {
+            variables: exported_variables(&process.environment),
+            functions: Rc::default(),
             arguments,
             shell,
-            files,
+            script,
+            frames: Vec::new(),
+            status: Some(true),
+            sourced: 0,
             options,
+            exit_trap: None,
+            ..state.clone()
         };
-        self.run_script(&start, process, state);
+        self.run_script(&files, process, state);
+    }
+
+    /// Parses the script of a new shell. If it has a syntax error, it is assumed to keep the loader variables.
+    fn parse_script(&mut self, path: &str, line: Option<usize>, text: String, shell: Shell) -> Option<Rc<Script>> {
+        let known = Some(text).filter(|text| !is_open(text));
+        let script = known.and_then(|text| Script::parse(path, line, text, shell));
+        let at = line.map_or_else(|| path.to_owned(), |_| self.place.clone());
+        match &script {
+            None => self.assume_at(
+                "unparsed",
+                &at,
+                "the script, which could not be parsed, keeps the loader variables",
+            ),
+            Some(script) if script.is_foreign => {
+                let text = "the script is read as the shell reads it, which lacks a part of its grammar";
+                self.assume_at("unparsed", path, text);
+            }
+            Some(_) => {}
+        }
+        script
     }
 
     /// Which shell the image provides under a name.
@@ -110,128 +100,95 @@ impl Reader<'_> {
         let real = self.files.resolve(&path).unwrap_or(path);
         match base_name(&real) {
             "busybox" | "ash" => Shell::Busybox,
-            real if real != "dash" && (real.contains("bash") || name.contains("bash")) => {
-                if name == "sh" {
-                    Shell::BashPosix
-                } else {
-                    Shell::Bash
-                }
-            }
-            _ => Shell::Dash,
+            "dash" => Shell::Dash,
+            real if !real.contains("bash") && !name.contains("bash") => Shell::Dash,
+            _ if name == "sh" => Shell::BashPosix,
+            _ => Shell::Bash,
         }
     }
 
-    fn shell_options(&mut self, name: &str, process: &Process) -> (ShellOptions, Vec<String>) {
-        let mut options = ShellOptions::default();
+    /// The option letters, the argument of `--rcfile`, and the words behind the options.
+    fn shell_options(&mut self, name: &str, process: &Process) -> (BTreeSet<char>, Option<String>, Vec<String>) {
+        let (mut options, mut startup) = (BTreeSet::new(), None);
         let mut words = process.words.iter().skip(1).peekable();
         while let Some(word) = words.next_if(|word| word.starts_with(['-', '+']) && word.len() > 1 && *word != "--") {
-            let letters = word.get(1..).unwrap_or_default();
-            match letters {
-                "-login" => options.is_login = true,
-                "-noprofile" => options.reads_no_profile = true,
-                "-norc" | "-posix" => options.reads_no_files = true,
-                "-rcfile" | "-init-file" => options.startup = words.next().cloned(),
-                "-noediting" | "-verbose" => {}
-                letters if letters.starts_with('-') => self.assume_option(name, word, &process.place),
-                letters => {
-                    let value = letters.ends_with(['o', 'O']).then(|| words.next()).flatten();
-                    let exports = letters.contains('a') || value.is_some_and(|value| value == "allexport");
-                    options.has_code |= letters.contains('c');
-                    options.is_login |= letters.contains('l');
-                    options.reads_input |= letters.contains('s');
-                    options.set.extend(exports.then_some(ShellOption::AllExport));
-                    options
-                        .set
-                        .extend(letters.contains('i').then_some(ShellOption::Interactive));
-                    if !letters.chars().all(|letter| OPTION_LETTERS.contains(letter)) {
-                        self.assume_option(name, word, &process.place);
-                    }
+            let letters = match word.as_str() {
+                "--login" => "l",
+                "--noprofile" => "Y",
+                "--norc" | "--posix" => "Z",
+                "--noediting" | "--verbose" => "",
+                "--rcfile" | "--init-file" => {
+                    startup = words.next().cloned();
+                    ""
                 }
-            }
+                word => {
+                    let letters = word.get(1..).unwrap_or_default();
+                    if letters.chars().any(|letter| !OPTION_LETTERS.contains(letter)) {
+                        self.assume_option(name, word);
+                    }
+                    letters
+                }
+            };
+            let value = letters.ends_with(['o', 'O']).then(|| words.next()).flatten();
+            options.extend(value.is_some_and(|value| value == "allexport").then_some(ALL_EXPORT));
+            options.extend(letters.chars());
         }
         words.next_if(|word| *word == "--");
-        options.reads_input &= !options.has_code;
-        (options, words.cloned().collect())
+        (options, startup, words.cloned().collect())
     }
 
     /// The startup files that exist in the image or that a command may have written.
     fn startup_files(
         &mut self,
-        options: &ShellOptions,
+        options: &BTreeSet<char>,
+        startup: Option<String>,
         shell: Shell,
-        environment: &ProcessEnvironment,
-        state: &State,
-        place: &str,
+        process: &Process,
     ) -> Vec<String> {
-        let home = environment.get("HOME").map_or("/root", String::as_str);
-        let expand = |path: &str| {
-            let rest = ["~", "$HOME", "${HOME}"]
-                .iter()
-                .find_map(|begin| path.strip_prefix(begin));
-            rest.map_or_else(|| path.to_owned(), |rest| format!("{home}{rest}"))
-        };
-        let is_there = |file: &String| self.files.stat(file).is_some() || state.touched.contains(file);
-        let is_interactive = options.set.contains(&ShellOption::Interactive);
+        let home = process.environment.get("HOME").map_or("/root", String::as_str);
+        let variable = |name: &str| process.environment.get(name).cloned();
+        let is_there = |file: &String| self.files.stat(file).is_some() || self.touched.contains(file);
+        let (is_interactive, is_login) = (options.contains(&INTERACTIVE), options.contains(&'l'));
         let mut files = Vec::new();
-        if options.is_login && !options.reads_no_profile {
-            let own = ["~/.bash_profile", "~/.bash_login", "~/.profile"]
-                .iter()
-                .skip(if shell == Shell::Bash { 0 } else { 2 });
+        if is_login && !options.contains(&NO_PROFILE) {
+            let own = [".bash_profile", ".bash_login", ".profile"];
+            let own = own.iter().skip(if shell == Shell::Bash { 0 } else { 2 });
             files.push("/etc/profile".to_owned());
-            files.extend(own.map(|file| expand(file)).find(is_there));
+            files.extend(own.map(|file| format!("{home}/{file}")).find(is_there));
         }
-        let variable = match (shell, is_interactive) {
-            (Shell::Bash, true) if options.is_login => None,
-            (Shell::Bash, true) => Some(options.startup.as_deref().unwrap_or("~/.bashrc")),
-            (Shell::Bash, false) => environment.get("BASH_ENV").map(String::as_str),
-            (_, true) => environment.get("ENV").map(String::as_str),
+        let named = match (shell, is_interactive) {
+            (Shell::Bash, true) => None,
+            (Shell::Bash, false) => variable("BASH_ENV"),
+            (_, true) => variable("ENV"),
             (_, false) => None,
         };
-        if let Some(file) = variable.filter(|_| !options.reads_no_files).map(expand) {
-            let is_optional = shell == Shell::Bash && is_interactive;
-            if !is_optional && !is_there(&file) {
-                self.assume_keeps("source", place);
-            }
-            files.push(file);
-        }
+        let own = Some(startup.unwrap_or_else(|| format!("{home}/.bashrc")));
+        let own = own.filter(|_| shell == Shell::Bash && is_interactive && !is_login);
+        let is_missing = named.as_ref().is_some_and(|file| !is_there(file));
+        files.extend(named.or(own).filter(|_| !options.contains(&NO_STARTUP)));
         files.retain(is_there);
+        if is_missing {
+            // It may be mounted, or its name has a variable.
+            self.assume_keeps("source");
+        }
         files
     }
 
-    /// Runs a script in a new process.
-    fn run_script(&mut self, start: &ShellStart, process: &Process, state: &State) {
-        let place = &process.place;
-        let known = Some(start.text.clone()).filter(|text| !is_open(text));
-        let Some(script) = known.and_then(|text| Script::parse(&start.path, start.line, text, start.shell)) else {
-            let at = if start.line.is_some() { place } else { &start.path };
-            let text = "the script, which could not be parsed, keeps the loader variables".to_owned();
-            self.assume("unparsed", at, text);
-            return self.note_program(None, process, state);
-        };
-        if script.is_foreign {
-            let text = "the script is read as the shell reads it, which lacks a part of its grammar".to_owned();
-            self.assume("unparsed", &script.path, text);
-        }
-        let own = start.arguments.iter().skip(1).cloned().collect();
-        let environment = process.environment.clone();
-        let running: RunningScript = (
-            start.path.clone(),
-            start.text.clone(),
-            state.user.clone(),
-            own,
-            environment,
-        );
+    /// Runs the startup files and the script of a new shell.
+    fn run_script(&mut self, files: &[String], process: &Process, state: State) {
+        let script = Rc::clone(&state.script);
         // A script that starts itself with equal inputs recurses forever.
+        let running = (script.text.clone(), process.clone(), state.user.clone());
         if self.running.contains(&running) {
             return;
         }
         self.running.push(running);
         let before = self.programs.len();
         let conditions = std::mem::take(&mut self.conditions);
-        let mut states = vec![self.shell_state(start, &script, process, state)];
-        for file in &start.files {
+        let mut states = vec![state];
+        for file in files {
             let run = |state: State| match state.flow {
-                Flow::Next => self.source(std::slice::from_ref(file), state, place),
+                Flow::Next => self.source(std::slice::from_ref(file), state),
                 _ => vec![state],
             };
             states = states.into_iter().flat_map(run).collect();
@@ -239,27 +196,20 @@ impl Reader<'_> {
         states = self.run_list(&script.body, states);
         for state in states.iter_mut().filter(|state| state.flow != Flow::Replaced) {
             if let Some(action) = state.exit_trap.take() {
-                let ended = self.evaluate(
-                    &action,
-                    State {
-                        flow: Flow::Next,
-                        ..state.clone()
-                    },
-                    place,
-                );
-                state.merge_touched(&ended);
+                let flow = Flow::Next;
+                self.evaluate(&action, State { flow, ..state.clone() });
             }
         }
         self.conditions = conditions;
         self.running.pop();
-        self.written
-            .extend(states.iter().flat_map(|state| state.touched.iter().cloned()));
         if self.programs.len() == before {
+            let outer = std::mem::replace(&mut self.place, script.path.clone());
             for state in &states {
-                let end = Process::new(vec![start.path.clone()], state.environment(&Prefix::new()), &start.path);
+                let end = Process::new(vec![script.path.clone()], state.environment(&Prefix::new()));
                 self.note_program(None, &end, state);
-                self.cap_rank(self.programs.len() - 1, Rank::Distribution);
             }
+            self.cap_rank(before, Rank::Distribution);
+            self.place = outer;
         }
         if conditions > 0 {
             self.cap_rank(before, Rank::Inside);
@@ -268,35 +218,7 @@ impl Reader<'_> {
 
     /// Limits the rank of all programs from index `from` on.
     fn cap_rank(&mut self, from: usize, highest: Rank) {
-        self.programs
-            .iter_mut()
-            .skip(from)
-            .for_each(|program| program.rank = program.rank.min(highest));
-    }
-
-    /// The initial state of a shell, with the environment of its process.
-    fn shell_state(&self, start: &ShellStart, script: &Rc<Script>, process: &Process, state: &State) -> State {
-        let variables = process
-            .environment
-            .iter()
-            .map(|(name, text)| (name.clone(), Variable::exported(text)));
-        let functions = process.environment.keys().filter_map(|name| {
-            let function = self.exported_functions.get(name).filter(|_| start.shell.is_bash())?;
-            let name = name.strip_prefix("BASH_FUNC_")?.strip_suffix("%%")?;
-            Some((name.to_owned(), Rc::clone(function)))
-        });
-        State {
-            variables: Rc::new(variables.collect()),
-            functions: Rc::new(functions.collect()),
-            arguments: start.arguments.clone(),
-            shell: start.shell,
-            script: Rc::clone(script),
-            frames: Vec::new(),
-            status: Some(true),
-            sourced: 0,
-            options: start.options.clone(),
-            exit_trap: None,
-            ..state.clone()
-        }
+        let programs = self.programs.iter_mut().skip(from);
+        programs.for_each(|program| program.rank = program.rank.min(highest));
     }
 }

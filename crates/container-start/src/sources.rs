@@ -2,21 +2,22 @@
 
 use std::rc::Rc;
 
+use crate::launcher_table::is_listed;
 use crate::reader::{DEPTH, Reader, is_volatile};
 use crate::script::{Script, Shell};
 use crate::split_place;
-use crate::state::{Flow, ShellOption, State, base_name};
+use crate::state::{Flow, State, UNKNOWN_CODE_RAN, base_name};
 use crate::value::{HoleKind, is_open};
 
 impl Reader<'_> {
     /// Runs `eval`, or the action of a trap.
-    pub(crate) fn evaluate(&mut self, text: &str, mut state: State, place: &str) -> Vec<State> {
-        self.forget_search_path_if_unset(text, &mut state, place);
-        let (path, line) = split_place(place);
+    pub(crate) fn evaluate(&mut self, text: &str, mut state: State) -> Vec<State> {
+        self.forget_search_path_if_unset(text, &mut state);
+        let (path, line) = split_place(&self.place);
         let known = (!is_open(text)).then(|| text.to_owned());
         let parsed = known.and_then(|text| Script::parse(path, Some(line), text, state.shell));
         let Some(script) = parsed.filter(|_| self.depth <= DEPTH) else {
-            self.handle_unknown_code("eval", text, &mut state, place);
+            self.handle_unknown_code("eval", text, &mut state);
             return state.finish(None);
         };
         self.run_in_place(&script, state)
@@ -33,39 +34,38 @@ impl Reader<'_> {
     }
 
     /// If the text is empty because a variable is unset, the engine may set it to code that sets the search path.
-    fn forget_search_path_if_unset(&mut self, text: &str, state: &mut State, place: &str) {
+    fn forget_search_path_if_unset(&mut self, text: &str, state: &mut State) {
         if self.provides_missing && text.trim().is_empty() && !self.unset.is_empty() {
             let setter = format!("`{}`", self.snippet);
-            self.lose_search_path(state, place, &setter, HoleKind::Given);
+            self.lose_search_path(state, &setter, HoleKind::Given);
         }
     }
 
     /// Handles code that is unknown. Checks the hooks of activation tools; other code is assumed not to touch the
     /// loader variables.
-    fn handle_unknown_code(&mut self, kind: &str, text: &str, state: &mut State, place: &str) {
+    fn handle_unknown_code(&mut self, kind: &str, text: &str, state: &mut State) {
         let programs = self.holes.kinds(text).filter_map(|kind| match kind {
-            HoleKind::Output(program) => Some(base_name(program)),
+            HoleKind::Output(program) => Some(base_name(program).to_owned()),
             _ => None,
         });
-        let tools = programs
-            .filter(|name| self.launchers.is_activator(name))
-            .map(str::to_owned);
-        let tools: Vec<String> = tools.collect();
+        let tools: Vec<String> = programs
+            .filter(|name| is_listed(&self.launchers.activators, name))
+            .collect();
         if self.is_given_text(text) && kind == "source" {
-            self.lose_search_path(state, place, "a mounted file", HoleKind::Given);
+            self.lose_search_path(state, "a mounted file", HoleKind::Given);
         } else if tools.is_empty() {
-            self.assume_keeps(kind, place);
+            self.assume_keeps(kind);
         } else {
-            self.activate(&tools, state, place);
+            self.activate(&tools, state);
         }
         if text.contains("set ") || kind == "source" {
-            self.lose_arguments(state, place);
+            self.lose_arguments(state);
         }
-        state.options.insert(ShellOption::UnknownCodeRan);
+        state.options.insert(UNKNOWN_CODE_RAN);
     }
 
     /// Checks the hooks of an activation tool. If none names a loader variable, assumes that activation keeps them.
-    fn activate(&mut self, tools: &[String], state: &mut State, place: &str) {
+    fn activate(&mut self, tools: &[String], state: &mut State) {
         let named = ["CONDA_DIR", "CONDA_PREFIX", "MAMBA_ROOT_PREFIX"]
             .iter()
             .filter_map(|name| state.text(name));
@@ -77,40 +77,36 @@ impl Reader<'_> {
             tops.extend(folder.map(|(top, _)| top.to_owned()));
             hooks.push(path);
         }
-        for top in &tops {
-            let environments = self
-                .files
-                .list(&format!("{top}/envs"))
-                .into_iter()
-                .map(|name| format!("{top}/envs/{name}"));
-            for environment in environments.chain([top.clone()]) {
-                let folder = format!("{environment}/etc/conda/activate.d");
-                hooks.extend(self.files.list(&folder).iter().map(|name| format!("{folder}/{name}")));
-                hooks.push(format!("{environment}/conda-meta/state"));
+        for pattern in ["etc/conda/activate.d/*", "conda-meta/state"] {
+            for top in tops.iter().flat_map(|top| [top.clone(), format!("{top}/envs/*")]) {
+                hooks.extend(
+                    self.matching_files(&format!("{top}/{pattern}"), state)
+                        .unwrap_or_default(),
+                );
             }
         }
-        let names_loader = |path: &String| self.file_text(state, path).is_some_and(|text| text.contains("LD_"));
+        let names_loader = |path: &String| self.file_text(path).is_some_and(|text| text.contains("LD_"));
         if tops.is_empty() || hooks.iter().any(names_loader) {
             let setter = format!("`{}`", self.snippet);
-            self.lose_search_path(state, place, &setter, HoleKind::Other);
+            self.lose_search_path(state, &setter, HoleKind::Other);
         } else {
-            self.assume_keeps("activation", place);
+            self.assume_keeps("activation");
         }
     }
 
     /// `.` and `source`: runs another file in the current shell.
-    pub(crate) fn source(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
+    pub(crate) fn source(&mut self, words: &[String], mut state: State) -> Vec<State> {
         let Some(name) = words.first() else {
-            self.forget_search_path_if_unset("", &mut state, place);
+            self.forget_search_path_if_unset("", &mut state);
             return state.finish(Some(false));
         };
         if is_open(name) {
-            self.handle_unknown_code("source", name, &mut state, place);
+            self.handle_unknown_code("source", name, &mut state);
             return state.finish(None);
         }
         let path = self.sourced_path(name, &state);
-        let is_touched = state.touched.contains(&path);
-        let Some(text) = self.file_text(&state, &path) else {
+        let is_touched = self.touched.contains(&path);
+        let Some(text) = self.file_text(&path) else {
             let kind = if self.provides_missing {
                 HoleKind::Given
             } else {
@@ -118,18 +114,18 @@ impl Reader<'_> {
             };
             let is_there = self.files.stat(&path).is_some();
             if is_touched || self.provides_missing && !is_volatile(&path) {
-                self.lose_search_path(&mut state, place, &path, kind);
+                self.lose_search_path(&mut state, &path, kind);
             } else if is_volatile(&path) || is_there {
                 // It is written at run time, or its content was not kept.
                 let kind = if is_there { "source" } else { "written" };
-                self.handle_unknown_code(kind, "", &mut state, place);
+                self.handle_unknown_code(kind, "", &mut state);
             }
             let may_be_there = is_touched || is_there || is_volatile(&path);
             return state.finish(if may_be_there { None } else { Some(false) });
         };
         let script = Script::parse(&path, None, text, state.shell).filter(|_| self.depth <= DEPTH);
         let Some(script) = script else {
-            self.handle_unknown_code("unparsed", "", &mut state, place);
+            self.handle_unknown_code("unparsed", "", &mut state);
             return state.finish(None);
         };
         let arguments = state.arguments.clone();
@@ -151,18 +147,15 @@ impl Reader<'_> {
                 state.flow = Flow::Next;
             }
             if base_name(&path) == "setvars.sh" {
-                self.lose_search_path(state, place, "setvars.sh", HoleKind::Other);
+                self.lose_search_path(state, "setvars.sh", HoleKind::Other);
             }
         }
         states
     }
 
     fn sourced_path(&self, name: &str, state: &State) -> String {
-        let folders = state
-            .text("PATH")
-            .unwrap_or_default()
-            .split(':')
-            .chain([state.directory.as_str()]);
+        let path = state.text("PATH").unwrap_or_default();
+        let folders = path.split(':').chain([state.directory.as_str()]);
         let folders = folders.filter(|folder| !is_open(folder) && !name.contains('/'));
         let mut found = folders.map(|folder| state.absolute(&format!("{folder}/{name}")));
         found

@@ -2,18 +2,15 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 use crate::image_files::ImageFiles;
 use crate::launch::Process;
 use crate::launcher_table::LauncherTable;
 use crate::pattern::PatternCache;
 use crate::reader::{Reader, WIDTH};
-use crate::state::{State, Variable, normalize};
+use crate::state::{State, exported_variables, normalize};
 use crate::value::{Hole, HoleTable, Value, ValuePiece, clean_text};
-use crate::{
-    Assumption, ChangedFile, ContainerCommand, ContainerStart, Environment, LOADER_VARIABLES, Rank, StartedProgram,
-};
+use crate::{Assumption, ContainerCommand, ContainerStart, Environment, LOADER_VARIABLES, Rank, StartedProgram};
 
 /// Reads which programs a container's command starts.
 ///
@@ -48,8 +45,8 @@ fn read_once(
         depth: 0,
         conditions: 0,
         running: Vec::new(),
-        written: BTreeSet::new(),
-        exported_functions: BTreeMap::new(),
+        touched: BTreeSet::new(),
+        place: "config".to_owned(),
         snippet: command.words.join(" ").chars().take(60).collect(),
         unset: Vec::new(),
         steps: 0,
@@ -60,17 +57,12 @@ fn read_once(
         .iter()
         .map(|(name, text)| (name.clone(), clean(text)));
     let mut environment: BTreeMap<String, String> = environment.collect();
-    if let Some(account) = reader.account(if command.user.is_empty() { "root" } else { &command.user }) {
+    if let Some([_, home, _]) = reader.account(if command.user.is_empty() { "root" } else { &command.user }) {
         // Engines set HOME only if nothing else did.
-        environment.entry("HOME".to_owned()).or_insert(account.home);
+        environment.entry("HOME".to_owned()).or_insert(home);
     }
     let state = State {
-        variables: Rc::new(
-            environment
-                .iter()
-                .map(|(name, text)| (name.clone(), Variable::exported(text)))
-                .collect(),
-        ),
+        variables: exported_variables(&environment),
         arguments: vec!["config".to_owned()],
         directory: normalize(&command.directory),
         user: reader.user(&command.user),
@@ -78,16 +70,12 @@ fn read_once(
         ..State::default()
     };
     let words = command.words.iter().map(clean).collect();
-    reader.launch(Process::new(words, environment, "config"), &state);
+    reader.launch(Process::new(words, environment), &state);
     ContainerStart {
         is_cut_short: reader.is_spent(),
         programs: collect_programs(reader.programs, &reader.assumptions),
         when_given: Vec::new(),
-        changed_files: reader
-            .changed
-            .into_iter()
-            .map(|(path, place)| ChangedFile { path, place })
-            .collect(),
+        changed_files: reader.changed.into_iter().collect(),
         ldconfig: reader.ldconfig,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use shuck_ast::{Span, StmtSeq};
+use shuck_ast::{Span, Stmt};
 
 use crate::LOADER_VARIABLES;
 use crate::script::{Script, Shell};
@@ -29,11 +29,19 @@ impl Variable {
     }
 }
 
+/// The variables of a shell that starts with an environment.
+pub(crate) fn exported_variables(environment: &BTreeMap<String, String>) -> Rc<BTreeMap<String, Variable>> {
+    let variables = environment
+        .iter()
+        .map(|(name, text)| (name.clone(), Variable::exported(text)));
+    Rc::new(variables.collect())
+}
+
 /// A function and the script that defines it.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub script: Rc<Script>,
-    pub body: StmtSeq,
+    pub body: Stmt,
 }
 
 /// The user of a process.
@@ -58,20 +66,17 @@ pub(crate) enum Flow {
     Replaced,
 }
 
-/// An option of `set` or `shopt`, or a sticky property of the shell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ShellOption {
-    AllExport,
-    NoGlob,
-    ErrExit,
-    NullGlob,
-    PipeFail,
-    NoCaseMatch,
-    ExpandAliases,
-    Interactive,
-    /// Unknown code ran, so unset variables may be set.
-    UnknownCodeRan,
-}
+/// The options of a shell: the letters of `set`, and capital letters for options that have none.
+pub(crate) const ALL_EXPORT: char = 'a';
+pub(crate) const ERR_EXIT: char = 'e';
+pub(crate) const NO_GLOB: char = 'f';
+pub(crate) const INTERACTIVE: char = 'i';
+pub(crate) const NULL_GLOB: char = 'N';
+pub(crate) const PIPE_FAIL: char = 'Q';
+pub(crate) const NO_CASE_MATCH: char = 'M';
+pub(crate) const EXPAND_ALIASES: char = 'A';
+/// Unknown code ran, so unset variables may be set.
+pub(crate) const UNKNOWN_CODE_RAN: char = 'U';
 
 /// One side of an undecided condition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,9 +109,7 @@ pub(crate) struct State {
     pub input: Option<String>,
     /// The nesting of `source`.
     pub sourced: usize,
-    pub options: BTreeSet<ShellOption>,
-    /// The paths that commands may have changed.
-    pub touched: Rc<BTreeSet<String>>,
+    pub options: BTreeSet<char>,
     /// The last conditions that were not decided.
     pub branches: Vec<Branch>,
     /// The argument of `trap … EXIT`.
@@ -125,11 +128,11 @@ impl State {
         self.script.place_of(span)
     }
 
-    pub(crate) fn has(&self, option: ShellOption) -> bool {
+    pub(crate) fn has(&self, option: char) -> bool {
         self.options.contains(&option)
     }
 
-    pub(crate) fn switch(&mut self, option: ShellOption, is_on: bool) {
+    pub(crate) fn switch(&mut self, option: char, is_on: bool) {
         if is_on {
             self.options.insert(option)
         } else {
@@ -149,11 +152,6 @@ impl State {
         }
     }
 
-    /// Whether a command may have changed a path in the directory or below it.
-    pub(crate) fn is_changed_below(&self, folder: &str) -> bool {
-        self.touched.iter().any(|touched| is_below(touched, folder))
-    }
-
     /// The value of IFS; `None` if unknown.
     pub(crate) fn separators(&self) -> Option<String> {
         match self.value("IFS") {
@@ -168,7 +166,7 @@ impl State {
     }
 
     pub(crate) fn set(&mut self, name: &str, value: Vec<String>) {
-        let exports = self.has(ShellOption::AllExport);
+        let exports = self.has(ALL_EXPORT);
         let variable = self.variable_mut(name);
         if !variable.is_readonly {
             variable.value = value;
@@ -194,31 +192,18 @@ impl State {
         self.arguments.extend(words);
     }
 
-    pub(crate) fn touch(&mut self, paths: impl IntoIterator<Item = String>) {
-        Rc::make_mut(&mut self.touched).extend(paths);
-    }
-
-    /// Whether a command may have changed the path, its parents or anything below it.
-    pub(crate) fn is_touched(&self, path: &str) -> bool {
-        self.touched
-            .iter()
-            .any(|touched| is_below(path, touched) || is_below(touched, path))
-    }
-
-    pub(crate) fn merge_touched(&mut self, others: &[Self]) {
-        for other in others {
-            if other.touched != self.touched {
-                self.touch(other.touched.iter().cloned());
-            }
-        }
-    }
-
     /// The same shell, forked.
     pub(crate) fn copied(&self) -> Self {
-        Self {
-            is_copy: true,
-            ..self.clone()
-        }
+        let mut copy = self.clone();
+        copy.is_copy = true;
+        copy
+    }
+
+    /// A fork whose output starts empty.
+    pub(crate) fn silent_copy(&self) -> Self {
+        let mut copy = self.copied();
+        copy.output.as_mut().map(String::clear);
+        copy
     }
 
     pub(crate) fn finish(mut self, status: Option<bool>) -> Vec<Self> {
@@ -248,15 +233,12 @@ impl State {
     /// The environment that child processes get, including the assignments in front of the command.
     pub(crate) fn environment(&self, prefix: &BTreeMap<String, Vec<String>>) -> BTreeMap<String, String> {
         let mut environment = BTreeMap::new();
-        // bash: after `local X` without a value, children still get the outer exported X. dash keeps the value in X itself.
+        // bash: while a local X is unset, children still get the outer exported X. dash keeps the value in X itself.
         let frames = self.frames.iter().flatten().filter(|_| self.shell.is_bash());
         let outer = frames.filter(|(name, _)| LOADER_VARIABLES.contains(&name.as_str()) && self.value(name).is_empty());
         let outer = outer.filter_map(|(name, variable)| Some((name, variable.as_ref()?)));
-        for (name, variable) in outer
-            .chain(self.variables.iter())
-            .filter(|(_, variable)| variable.is_exported)
-        {
-            if let [text] = &*variable.value {
+        for (name, variable) in outer.chain(self.variables.iter()) {
+            if let ([text], true) = (&*variable.value, variable.is_exported) {
                 environment.insert(name.clone(), text.clone());
             }
         }

@@ -1,15 +1,15 @@
 //! Words: quoting and expansion (POSIX shell, 2.2 and 2.6). The result is marked text ([`crate::pattern`]).
 
 use shuck_ast::{
-    ArithmeticExprNode, CommandSubstitutionSyntax, Heredoc, HeredocBodyPart, LiteralText, Pattern, PatternPart, Span,
-    StmtSeq, Word, WordPart, WordPartNode,
+    CommandSubstitutionSyntax, Heredoc, HeredocBodyPart, LiteralText, Pattern, PatternPart, Span, StmtSeq, Word,
+    WordPart, WordPartNode,
 };
 
 use crate::fields::split_text;
 use crate::pattern::{quote, remove_backslashes, unquote};
 use crate::reader::Reader;
-use crate::script::Shell;
-use crate::state::{ShellOption, State};
+use crate::state::{NO_CASE_MATCH, State};
+use crate::statements::common_status;
 use crate::value::{EMPTY, is_open};
 
 /// The quoting around the parts of a word.
@@ -85,7 +85,7 @@ impl Reader<'_> {
         match context {
             Context::Split => match state.separators() {
                 Some(separators) => split_text(text, &separators),
-                None => self.hole(&state.script.path, "a word split by an unknown IFS"),
+                None => self.hole("a word split by an unknown IFS"),
             },
             Context::Text | Context::Assigned => text.to_owned(),
             _ if text.is_empty() => EMPTY.to_string(),
@@ -97,60 +97,60 @@ impl Reader<'_> {
     pub(crate) fn expand(&mut self, parts: &[WordPartNode], context: Context, state: &mut State) -> String {
         let mut marked = String::new();
         for (number, part) in parts.iter().enumerate() {
-            let place = state.place(part.span);
-            let text = match &part.kind {
+            marked += &match &part.kind {
                 WordPart::Literal(literal) => {
                     let source = literal.syntax_str(&state.script.text, part.span).to_owned();
-                    marked += &if context.is_quoted() {
+                    let place = [number == 0, number + 1 == parts.len()];
+                    if context.is_quoted() {
                         context.mark_source(&source)
                     } else {
-                        self.expand_homes(&source, [number == 0, number + 1 == parts.len()], context, state)
-                    };
-                    continue;
+                        self.expand_homes(&source, place, context, state)
+                    }
                 }
                 WordPart::SingleQuoted { value, dollar } => {
                     let text = value.slice(&state.script.text);
-                    let text = match (dollar, state.shell) {
-                        // Inside double quotes, single quotes are literal and their content is expanded.
-                        (false, _) if context.is_quoted() && text.contains(['$', '`', '\\']) => {
-                            self.hole(&place, "a text in quotes within quotes")
-                        }
-                        (false, _) if context.is_quoted() => format!("'{text}'"),
-                        (true, Shell::Dash | Shell::Busybox) => self.hole(&place, "a text in $''"),
+                    // Inside double quotes, single quotes are literal and their content is expanded.
+                    let is_expanded = context.is_quoted() && text.contains(['$', '`', '\\']);
+                    let text = match dollar {
+                        false if is_expanded => self.hole("a text in quotes within quotes"),
+                        false if context.is_quoted() => format!("'{text}'"),
+                        true if !state.shell.is_bash() => self.hole("a text in $''"),
                         _ => text.to_owned(),
                     };
-                    marked += &self.mark(&text, Context::Quoted, state);
-                    continue;
+                    self.mark(&text, Context::Quoted, state)
                 }
                 WordPart::DoubleQuoted { parts, dollar } => {
-                    let has_sign = *dollar && !state.shell.is_bash();
-                    marked.extend(has_sign.then_some('$'));
-                    marked.extend(parts.is_empty().then_some(EMPTY));
-                    marked += &self.expand(parts, Context::Quoted, state);
-                    continue;
+                    let sign = if *dollar && !state.shell.is_bash() { "$" } else { "" };
+                    let inner = self.expand(parts, Context::Quoted, state);
+                    let empty = Some(EMPTY).filter(|_| parts.is_empty());
+                    sign.chars().chain(empty).chain(inner.chars()).collect()
                 }
-                WordPart::Variable(name) => {
-                    marked += &self.expand_variable(name, part.span, context, state);
-                    continue;
+                WordPart::Variable(name) => self.expand_variable(name, part.span, context, state),
+                WordPart::Parameter(parameter) => self.expand_parameter(parameter, part.span, context, state),
+                other => {
+                    let text = self.substituted_text(other, part.span, state);
+                    self.mark(&text, context, state)
                 }
-                WordPart::Parameter(parameter) => {
-                    marked += &self.expand_parameter(parameter, part.span, context, state);
-                    continue;
-                }
-                WordPart::CommandSubstitution { body, syntax } => self.substitute(body, *syntax, part.span, state),
-                WordPart::ArithmeticExpansion { expression_ast, .. } => {
-                    self.computed_text(expression_ast.as_deref(), part.span, state)
-                }
-                WordPart::ProcessSubstitution { body, .. } => {
-                    let ended = self.run_list(body, vec![state.copied()]);
-                    state.merge_touched(&ended);
-                    self.hole(&place, "a process substitution")
-                }
-                _ => self.hole(&place, "a word of another shell"),
             };
-            marked += &self.mark(&text, context, state);
         }
         marked
+    }
+
+    /// The result of a substitution or of an arithmetic expansion.
+    fn substituted_text(&mut self, part: &WordPart, span: Span, state: &mut State) -> String {
+        match part {
+            WordPart::CommandSubstitution { body, syntax } => self.substitute(body, *syntax, span, state),
+            WordPart::ArithmeticExpansion { expression_ast, .. } => {
+                let expression = expression_ast.as_deref();
+                let number = expression.and_then(|expression| self.evaluate_number(expression, state));
+                number.map_or_else(|| self.hole("a number that is computed"), |number| number.to_string())
+            }
+            WordPart::ProcessSubstitution { body, .. } => {
+                self.run_list(body, vec![state.copied()]);
+                self.hole("a process substitution")
+            }
+            _ => self.hole("a word of another shell"),
+        }
     }
 
     /// Marks an unquoted literal and expands its `~` and `~NAME`.
@@ -175,12 +175,8 @@ impl Reader<'_> {
             };
             let home = self.home_of(name, state);
             // busybox drops the text behind an unknown user.
-            let behind = if is_open(&home) {
-                String::new()
-            } else {
-                remove_backslashes(behind)
-            };
-            marked += &(quote(&home) + &behind);
+            marked += &quote(&home);
+            marked += &remove_backslashes(if is_open(&home) { "" } else { behind });
         }
         marked
     }
@@ -189,10 +185,10 @@ impl Reader<'_> {
     pub(crate) fn assigned_text(&mut self, word: &Word, state: &mut State) -> String {
         // HACK: shuck-parser 0.2.8 assigns wrong spans behind `\"` in the value of an assignment.
         if word.span.slice(&state.script.text).contains("\\\"") {
-            return self.hole(&state.place(word.span), "a value with a quoted quote");
+            return self.hole("a value with a quoted quote");
         }
         let text = unquote(&self.expand(&word.parts, Context::Assigned, state));
-        self.bounded(state, text)
+        self.bounded(text)
     }
 
     /// Expands a pattern of `case` or of a parameter expansion.
@@ -205,7 +201,7 @@ impl Reader<'_> {
                 PatternPart::AnyChar => "?".to_owned(),
                 PatternPart::CharClass(class) => remove_backslashes(class.slice(&state.script.text)),
                 PatternPart::Word(word) => self.word_pattern(word, state),
-                PatternPart::Group { .. } => self.hole(&state.place(part.span), "an extended pattern"),
+                PatternPart::Group { .. } => self.hole("an extended pattern"),
             };
         }
         text
@@ -216,7 +212,7 @@ impl Reader<'_> {
         if pattern == "*" {
             return Some(true);
         }
-        let is_known = !is_open(text) && !is_open(pattern) && !state.has(ShellOption::NoCaseMatch);
+        let is_known = !is_open(text) && !is_open(pattern) && !state.has(NO_CASE_MATCH);
         is_known.then(|| self.patterns.matches(pattern, text)).flatten()
     }
 
@@ -235,7 +231,7 @@ impl Reader<'_> {
                     }
                 }
                 HeredocBodyPart::Variable(name) => self.expand_variable(name, part.span, Context::Heredoc, state),
-                _ => self.hole(&state.place(part.span), "an expansion in a text for the standard input"),
+                _ => self.hole("an expansion in a text for the standard input"),
             };
         }
         let text = unquote(&marked);
@@ -246,13 +242,6 @@ impl Reader<'_> {
         text
     }
 
-    /// The result of an arithmetic expansion, or a hole.
-    fn computed_text(&mut self, expression: Option<&ArithmeticExprNode>, span: Span, state: &mut State) -> String {
-        let number = expression.and_then(|expression| self.evaluate_number(expression, state));
-        let text = number.map(|number| number.to_string());
-        text.unwrap_or_else(|| self.hole(&state.place(span), "a number that is computed"))
-    }
-
     /// The output of a command substitution, without trailing newlines.
     fn substitute(
         &mut self,
@@ -261,24 +250,17 @@ impl Reader<'_> {
         span: Span,
         state: &mut State,
     ) -> String {
-        let place = state.place(span);
         // The parser reads backticks without removing their backslashes first, so its tree would be wrong.
         let is_raw = syntax == CommandSubstitutionSyntax::Backtick && span.slice(&state.script.text).contains('\\');
         if is_raw {
-            self.assume_keeps("unparsed", &place);
-            return self.hole(&place, "the output of a substitution");
+            self.assume_keeps("unparsed");
+            return self.hole("the output of a substitution");
         }
-        let inner = State {
-            output: Some(String::new()),
-            is_substitution: true,
-            ..state.copied()
-        };
+        let mut inner = state.copied();
+        (inner.output, inner.is_substitution) = (Some(String::new()), true);
         let ended = self.run_list(list, vec![inner]);
-        state.merge_touched(&ended);
-        state.status = if let [only] = &*ended { only.status } else { None };
-        let outputs = ended
-            .iter()
-            .map(|state| state.output.as_deref().unwrap_or_default().trim_end_matches('\n'));
-        self.only_text(outputs, &place, "the output of a substitution")
+        state.status = common_status(&ended);
+        let output = self.common_output(&ended, "the output of a substitution");
+        output.trim_end_matches('\n').to_owned()
     }
 }
