@@ -55,6 +55,7 @@ impl Builder {
         engine.must(&["import", debian.to_str().unwrap(), "debian:whole"]);
         let mut builder = Self { engine, kit: None };
         fs::create_dir(builder.at("context")).unwrap();
+        fs::create_dir(builder.at("empty")).unwrap();
         // The engine exports the whole image as a tar for each read; a smaller one takes half the time.
         let ballast = "/var/cache/apt/archives/*.deb /var/lib/apt/lists/* /usr/share/doc /usr/share/locale";
         let light = format!("FROM debian:whole AS whole\nRUN rm -rf {ballast}\nFROM scratch\nCOPY --from=whole / /\n");
@@ -100,13 +101,18 @@ impl Builder {
         self.at("context")
     }
 
-    /// Builds a Dockerfile and returns the output. Uses the host's network, because the engine has no bridge.
+    /// Builds a Dockerfile and returns the output.
     pub fn build(&self, tag: &str, dockerfile: &str, more: &[&str]) -> Output {
-        self.build_by(BuildEngine::Classic, tag, dockerfile, more)
+        self.build_in(&self.context(), BuildEngine::Classic, tag, dockerfile, more)
     }
 
-    /// Builds a Dockerfile with this builder.
+    /// Builds a Dockerfile with this builder. It gets no build context, which a generated Dockerfile does not need.
     pub fn build_by(&self, builder: BuildEngine, tag: &str, dockerfile: &str, more: &[&str]) -> Output {
+        self.build_in(&self.at("empty"), builder, tag, dockerfile, more)
+    }
+
+    /// Uses the host's network, because the engine has no bridge.
+    fn build_in(&self, context: &Path, builder: BuildEngine, tag: &str, dockerfile: &str, more: &[&str]) -> Output {
         let file = self.at("Dockerfile");
         fs::write(&file, dockerfile).unwrap();
         let (client, number) = match builder {
@@ -117,7 +123,7 @@ impl Builder {
             .args(["build", "--network", "host", "--tag", tag, "--file"])
             .arg(&file)
             .args(more)
-            .arg(self.context())
+            .arg(context)
             .env("DOCKER_HOST", self.engine.host())
             .env("DOCKER_BUILDKIT", number)
             .env("HOME", self.engine.dir())
