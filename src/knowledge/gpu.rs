@@ -87,6 +87,15 @@ impl GpuTable {
         self.capabilities.iter().find(|known| known.capability == *capability)
     }
 
+    /// The capabilities of a list that a CUDA release supports, oldest first.
+    pub fn supported<'t>(&'t self, list: &'t [String], cuda: (u32, u32)) -> impl Iterator<Item = &'t GpuCapability> {
+        let listed = self
+            .capabilities
+            .iter()
+            .filter(|known| list.contains(&known.capability));
+        listed.filter(move |known| known.is_supported_by(cuda))
+    }
+
     /// Adds the rows of another file.
     ///
     /// Errors: A name with an unknown capability.
@@ -106,6 +115,21 @@ impl GpuTable {
 #[cfg(test)]
 mod tests {
     use crate::knowledge::Knowledge;
+
+    #[test]
+    fn pytorch_is_compiled_for_the_gpus_that_its_toolkit_supports() {
+        let tables = Knowledge::built_in().tables;
+        for (cuda, expected) in [
+            ((11, 8), "7.0;7.5;8.0;8.6;9.0"),
+            ((12, 4), "7.0;7.5;8.0;8.6;9.0"),
+            ((12, 8), "7.0;7.5;8.0;8.6;9.0;10.0;12.0"),
+            ((13, 0), "7.5;8.0;8.6;9.0;10.0;12.0"),
+        ] {
+            let supported = tables.gpus.supported(&tables.packages.pytorch.capabilities, cuda);
+            let supported: Vec<&str> = supported.map(|gpu| gpu.capability.as_str()).collect();
+            assert_eq!(supported.join(";"), expected, "CUDA {cuda:?}");
+        }
+    }
 
     #[test]
     fn a_gpu_is_known_by_its_capability_and_by_its_name() {

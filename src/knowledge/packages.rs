@@ -17,7 +17,9 @@ pub struct CuptiPackages {
     /// The NVIDIA repositories.
     pub nvidia: Vec<NvidiaRepository>,
     /// The sources of PyTorch.
-    pub pytorch: GitSource,
+    pub pytorch: PytorchSource,
+    /// The machines of Cloud Build.
+    pub cloud_build: CloudBuildMachines,
     /// The layout of the toolkit in images.
     pub toolkit: ToolkitLayout,
     /// The packages whose files and requirements are checked against the image.
@@ -37,7 +39,8 @@ pub(super) struct PackageFile {
     keyring: Option<String>,
     #[serde(default)]
     nvidia: Vec<NvidiaRepository>,
-    pytorch: Option<GitSource>,
+    pytorch: Option<PytorchSource>,
+    cloud_build: Option<CloudBuildMachines>,
     toolkit: Option<ToolkitLayout>,
     #[serde(default)]
     checked: Vec<CheckedPackage>,
@@ -105,15 +108,39 @@ pub struct CheckedPackage {
     pub extras: Vec<String>,
 }
 
-/// The sources of a program.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+/// The sources of PyTorch, and how to compile them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GitSource {
+pub struct PytorchSource {
     /// The address of the repository.
     pub url: String,
     /// The tag or branch.
     #[serde(rename = "ref")]
     pub reference: String,
+    /// The compute capabilities to compile for, if the toolkit supports them.
+    pub capabilities: Vec<String>,
+    /// The most gigabytes that one compiler takes.
+    pub job_memory: u32,
+}
+
+/// The machines of Cloud Build.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CloudBuildMachines {
+    /// For a build that compiles.
+    pub compiles: CloudBuildMachine,
+    /// For a build that only installs.
+    pub installs: CloudBuildMachine,
+}
+
+/// A machine type of Cloud Build.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CloudBuildMachine {
+    /// Its name in a build config.
+    pub machine: String,
+    /// Its gigabytes of memory.
+    pub memory: u32,
 }
 
 /// A distribution's own package.
@@ -167,6 +194,9 @@ impl CuptiPackages {
         }
         if let Some(pytorch) = more.pytorch {
             self.pytorch = pytorch;
+        }
+        if let Some(cloud_build) = more.cloud_build {
+            self.cloud_build = cloud_build;
         }
         if let Some(toolkit) = more.toolkit {
             self.toolkit = toolkit;

@@ -91,6 +91,7 @@ impl Cure {
             cuda: None,
             source: None,
             drops: false,
+            adds_linked_program: false,
         };
         match make_recipe(&request) {
             Ok(recipe) => Self::by_build(audit, plan, recipe, image),
@@ -110,7 +111,7 @@ impl Cure {
         let instructions: Vec<String> = instructions.collect();
         let makes_links = !recipe.path_links.is_empty();
         // No command uses the name for FROM.
-        let page = fill_page(&audit.facts, plan, recipe, "").ok()?;
+        let page = fill_page(&audit.facts, plan, recipe, "", None).ok()?;
         let commands = commands(&page).ok()?;
         let how = if commands.is_empty() && instructions.is_empty() {
             "; cupti-audit dockerfile writes how"

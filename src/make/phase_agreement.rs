@@ -193,6 +193,7 @@ impl Agreement {
             cuda: None,
             source: None,
             drops: false,
+            adds_linked_program: false,
         });
         let lacks = cell.plan.lacks_cupti(cell.facts);
         match recipe {

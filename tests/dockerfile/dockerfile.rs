@@ -368,6 +368,25 @@ fn one_file_has_a_target_for_each_phase_and_cloud_build_builds_and_audits_them()
 }
 
 #[test]
+fn a_built_pytorch_finds_the_cupti_that_only_the_one_in_the_image_found() {
+    let layer = apt().file("etc/os-release", "ID=ubuntu\nVERSION_ID=\"22.04\"\n");
+    let image = fixture_with("pip-torch", &layer, vec![("Env", json!({"CUDA_VERSION": "12.4.1"}))]);
+    let in_place = "#   in place: used, the files are in the image, but off the search path\n";
+    let hidden = "of the image, which Python no longer imports";
+    let text = written(&image, &["--all-phases", "--with-builder", "--cloudbuild", "--force"]);
+    assert!(text.contains(in_place) && text.contains(hidden), "{text}");
+    assert!(text.contains("# audit of the result for training: warn\n"), "{text}");
+    let yaml = fs::read_to_string(image.path().join("cloudbuild.yaml")).unwrap();
+    assert!(
+        yaml.contains("--fail-on, error") && !yaml.contains("--fail-on, warning"),
+        "{yaml}"
+    );
+    let text = written(&image, &["--all-phases"]);
+    assert!(!text.contains(in_place) && !text.contains(hidden), "{text}");
+    assert!(text.contains("# audit of the result for training: pass\n"), "{text}");
+}
+
+#[test]
 fn names_from_an_image_mean_nothing_to_docker_and_the_shell() {
     let include = "usr/local/cuda-12.4/extras/CUPTI/include";
     let hostile = ["it's $(reboot) `x`", "a b", "line\nRUN reboot", "-rf"];

@@ -2,6 +2,7 @@
 //! audit.
 
 use crate::builder::{BuildEngine, Builder};
+use crate::project_targets;
 
 /// Opens the libraries in its arguments, without a search path of its own.
 const PROBE: &str = include_str!("../support/probe.c");
@@ -99,7 +100,7 @@ type Case = (&'static str, fn(&Builder));
 #[ignore = "it builds images for minutes: make test-builds"]
 fn what_is_built_is_loaded_by_its_own_loader_and_passes_the_audit() {
     let Some(builder) = start() else { return };
-    let cases: [Case; 14] = [
+    let cases: [Case; 16] = [
         ("copied files are those of the phase", copied),
         ("files in the image are only led to", in_place),
         ("Debian's own package", own_package),
@@ -108,7 +109,12 @@ fn what_is_built_is_loaded_by_its_own_loader_and_passes_the_audit() {
         ("an image without a shell and libgcc_s", without_shell),
         ("what hides it on LD_LIBRARY_PATH", hidden),
         ("a wheel, and what it leaves for inference", wheel),
-        ("a target for each phase", project),
+        ("a target for each phase", project_targets::without_pytorch),
+        ("a target for each phase, with PyTorch", project_targets::with_pytorch),
+        (
+            "a PyTorch that is not what the phase needs",
+            project_targets::unlike_pytorch,
+        ),
         ("names that are not true", misleading),
         ("what is the user's", of_the_user),
         ("a CUPTI that lacks libgcc_s", without_libgcc),
@@ -119,7 +125,9 @@ fn what_is_built_is_loaded_by_its_own_loader_and_passes_the_audit() {
     let asked = std::env::var("CUPTI_AUDIT_CASE").unwrap_or_default();
     for (name, case) in cases.into_iter().filter(|(name, _)| name.contains(&asked)) {
         println!("{name}");
+        let begun = std::time::Instant::now();
         case(&builder);
+        println!("{name}: {} s", begun.elapsed().as_secs());
     }
 }
 
@@ -159,8 +167,22 @@ fn own_package(builder: &Builder) {
     assert!((7_200_000..10_000_000).contains(&added), "{added}");
 }
 
-/// A package with NVIDIA's layout and files; an archive in the image replaces the repository.
 fn nvidias_package(builder: &Builder) {
+    nvidias_archive(builder);
+    let text = builder.dockerfile("nvidia:1", "profiling", &[]);
+    assert!(
+        text.contains("cuda-cupti-12-4=12.4.") && !text.contains("keyring"),
+        "{text}"
+    );
+    let names = ["libcupti.so.12", "libnvperf_host.so", "libnvperf_target.so"];
+    let added = serves(builder, "nvidia:1", "profiling", &["--via", "apt"], &names);
+    assert!((41_400_000..44_000_000).contains(&added), "{added}");
+    let added = serves(builder, "nvidia:1", "training", &[], &["libcupti.so.12"]);
+    assert!((7_700_000..10_000_000).contains(&added), "{added}");
+}
+
+/// Makes `nvidia:1`, which has a package with NVIDIA's layout and files; an archive in the image replaces the repository.
+pub fn nvidias_archive(builder: &Builder) {
     let root = "devel/";
     let control = "Package: cuda-cupti-12-4\nVersion: 12.4.127-1\nArchitecture: amd64\nMaintainer: a test\n\
                    Depends: libc6, libgcc-s1\nDescription: CUPTI\n";
@@ -180,16 +202,6 @@ fn nvidias_package(builder: &Builder) {
                  FROM runtime:1\nUSER root\nCOPY --from=archive /archive /archive\n\
                  COPY --from=archive /etc/apt/sources.list.d/ /etc/apt/sources.list.d/\n";
     builder.must_build("nvidia:1", image);
-    let text = builder.dockerfile("nvidia:1", "profiling", &[]);
-    assert!(
-        text.contains("cuda-cupti-12-4=12.4.") && !text.contains("keyring"),
-        "{text}"
-    );
-    let names = ["libcupti.so.12", "libnvperf_host.so", "libnvperf_target.so"];
-    let added = serves(builder, "nvidia:1", "profiling", &["--via", "apt"], &names);
-    assert!((41_400_000..44_000_000).contains(&added), "{added}");
-    let added = serves(builder, "nvidia:1", "training", &[], &["libcupti.so.12"]);
-    assert!((7_700_000..10_000_000).contains(&added), "{added}");
 }
 
 /// A common hand-written Dockerfile fails the audit, and ours passes.
@@ -346,42 +358,6 @@ fn for_inference(builder: &Builder, object: &str) {
     #[expect(clippy::cast_precision_loss, reason = "megabytes, to one part in a hundred")]
     let real = bytes as f64 / 1e6;
     assert!((real - predicted).abs() < real / 100.0, "{real} MB, not {predicted}");
-}
-
-/// Every target builds and passes the audit of its phase. Files are copied, or installed in a separate stage.
-fn project(builder: &Builder) {
-    let from = ["--all-phases", "--from", "docker-daemon:devel:1"];
-    let installed = ["--all-phases", "--via", "apt"];
-    for (image, arguments) in [("runtime:1", &from[..]), ("nvidia:1", &installed)] {
-        let name = format!("docker-daemon:{image}");
-        let output = builder.cupti_audit(&[&["dockerfile", &name], arguments].concat());
-        let text = String::from_utf8(output.stdout).unwrap();
-        let mut sizes = Vec::new();
-        for (target, names) in [
-            ("training", &["libcupti.so.12"][..]),
-            ("profiling", &["libcupti.so.12", "libnvperf_host.so"]),
-            ("inference", &[]),
-        ] {
-            let tag = format!("{target}:1");
-            let output = builder.build(&tag, &text, &["--target", target]);
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert!(output.status.success(), "{text}\n{said}");
-            for name in names {
-                let output = builder.run(&tag, &["/probe", "lazy", name]);
-                assert!(output.status.success(), "{name}: {output:?}");
-            }
-            let audited = builder.audit(&tag, target);
-            assert_eq!(audited.verdict, "pass", "{target}: {audited:?}");
-            sizes.push(builder.size(&tag) - builder.size(image));
-        }
-        println!("{image} {arguments:?}: {sizes:?} bytes more");
-        assert!(
-            sizes[0] < 8_000_000 && sizes[1] < 42_000_000 && sizes[2] == 0,
-            "{sizes:?}"
-        );
-        let compiles = builder.build("builder:1", &text, &["--target", "builder"]);
-        assert_eq!(compiles.status.success(), image == "runtime:1", "{compiles:?}");
-    }
 }
 
 /// Dangling links and links to another release are removed, so that they do not cause warnings.

@@ -35,4 +35,5 @@ mod dockerfile_builds;
 mod dockerfile_generated;
 mod odd_images;
 mod project_phases;
+mod project_targets;
 mod vertex_jobs;

@@ -16,6 +16,7 @@ use crate::facts::{GatherOptions, ImageFacts};
 use crate::judge::audit::judge_image;
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
+use crate::make::dockerfile::project::PytorchBuilder;
 use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, image_name};
 use crate::make::remedy::copy_source::CopySource;
 use crate::make::remedy::install_context::RecipeRequest;
@@ -73,7 +74,7 @@ pub struct DockerfileArgs {
     /// Write one file with a target for each phase, and a target `builder` with the compilers
     #[arg(long, conflicts_with = "phase")]
     all_phases: bool,
-    /// With --all-phases: build PyTorch from source in the target `builder`
+    /// With --all-phases: build PyTorch from source, for inference without CUPTI
     #[arg(long, requires = "all_phases", conflicts_with = "phase")]
     with_builder: bool,
     /// With --all-phases: also write a Cloud Build configuration [default: cloudbuild.yaml]
@@ -200,6 +201,7 @@ impl DockerfileInputs<'_> {
     /// The template input for one phase.
     fn page(&self, phase: &str) -> Result<PhasePage<'_>, CommandError> {
         let phase = self.knowledge.phase(phase)?;
+        let builder = self.args.with_builder.then(|| project::pytorch_builder(phase));
         let plan = self.audit.plan(&phase.name);
         let plan = plan.ok_or_else(|| format!("{} was not judged", phase.name))?;
         let request = RecipeRequest {
@@ -212,11 +214,15 @@ impl DockerfileInputs<'_> {
             cuda: self.cuda,
             source: self.source,
             drops: self.args.drop,
+            adds_linked_program: builder == Some(PytorchBuilder::WithCupti),
         };
-        let recipe = make_recipe(&request)?;
+        let mut recipe = make_recipe(&request)?;
         let losses = recipe.removal.iter().flat_map(|removal| &removal.losses);
         losses.for_each(|loss| report_warning(loss));
-        Ok(dockerfile::fill_page(self.facts, plan, recipe, &self.base)?)
+        if builder.is_some() {
+            project::note_hidden_pytorch(self.facts, &mut recipe);
+        }
+        Ok(dockerfile::fill_page(self.facts, plan, recipe, &self.base, builder)?)
     }
 }
 

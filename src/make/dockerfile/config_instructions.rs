@@ -5,16 +5,12 @@ use crate::make::remedy::RemedyError;
 use image_source::Healthcheck;
 use image_source::ImageConfig;
 
-/// The instructions, in the order in which Docker writes a config. `library_path` replaces the value of
-/// `LD_LIBRARY_PATH`.
+/// The instructions, in the order in which Docker writes a config, with the variables of `set`.
 ///
 /// Errors: [`RemedyError::Name`] for a value with a line break, which a Dockerfile cannot contain.
-pub(crate) fn config_instructions(
-    config: &ImageConfig,
-    library_path: Option<&str>,
-) -> Result<Vec<String>, RemedyError> {
+pub(crate) fn config_instructions(config: &ImageConfig, set: &[(&str, &str)]) -> Result<Vec<String>, RemedyError> {
     let settings = &config.settings;
-    let mut lines = environment(config, library_path)?;
+    let mut lines = environment(config, set)?;
     for (key, value) in &settings.labels {
         // The key is quoted too: a config allows any key, and a space would end the word.
         let key = require_writable("a label", key)?;
@@ -62,22 +58,23 @@ pub(crate) fn config_instructions(
 }
 
 /// The environment variables, each once.
-fn environment(config: &ImageConfig, library_path: Option<&str>) -> Result<Vec<String>, RemedyError> {
-    let mut lines = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
-    for (key, _) in &config.env {
+fn environment(config: &ImageConfig, set: &[(&str, &str)]) -> Result<Vec<String>, RemedyError> {
+    let own = config.env.iter().map(|(key, _)| key.as_str());
+    let mut keys: Vec<&str> = Vec::new();
+    for key in own.chain(set.iter().map(|(key, _)| *key)) {
         // A config may contain a variable twice; `env` returns the effective value.
-        if seen.contains(&key.as_str()) {
-            continue;
+        if !keys.contains(&key) {
+            keys.push(key);
         }
-        seen.push(key);
-        let own = config.env(key).unwrap_or_default();
-        let value = library_path.filter(|_| key == "LD_LIBRARY_PATH");
-        let key = require_plain("a variable of the environment", key.as_bytes())?;
-        let value = require_writable(&format!("the variable {key}"), value.unwrap_or(own))?;
-        lines.push(format!("ENV {key}={}", quote_env(value)));
     }
-    Ok(lines)
+    let line = |key: &str| {
+        let value = set.iter().find(|(set, _)| *set == key).map(|(_, value)| *value);
+        let value = value.or(config.env(key)).unwrap_or_default();
+        let key = require_plain("a variable of the environment", key.as_bytes())?;
+        let value = require_writable(&format!("the variable {key}"), value)?;
+        Ok(format!("ENV {key}={}", quote_env(value)))
+    };
+    keys.into_iter().map(line).collect()
 }
 
 /// The `HEALTHCHECK`. Times are in nanoseconds, a unit that Docker accepts.
@@ -148,10 +145,11 @@ mod tests {
             },
             ..ImageConfig::default()
         };
-        let lines = config_instructions(&config, Some("/a")).unwrap();
+        let lines = config_instructions(&config, &[("LD_LIBRARY_PATH", "/a"), ("PYTHONPATH", "/b")]).unwrap();
         let expected = [
             r#"ENV A="\$HOME \"x\"""#,
             r#"ENV LD_LIBRARY_PATH="/a""#,
+            r#"ENV PYTHONPATH="/b""#,
             r#"LABEL "by"="me & \$you""#,
             "EXPOSE 80/tcp",
             "WORKDIR /srv",
@@ -166,7 +164,7 @@ mod tests {
             env: vec![pair("A", "1\nRUN rm -rf /")],
             ..ImageConfig::default()
         };
-        let refused = config_instructions(&config, None).unwrap_err().to_string();
+        let refused = config_instructions(&config, &[]).unwrap_err().to_string();
         assert_eq!(
             refused,
             "the variable A cannot be written into a Dockerfile: 1\\x0aRUN rm -rf /"

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::config_instructions;
+use super::project::PytorchBuilder;
 use crate::facts::ImageFacts;
 use crate::judge::plan::{Plan, Verdict};
 use crate::knowledge::LibraryProfile;
@@ -16,6 +17,21 @@ use crate::shell_quote::quote_shell;
 use image_linkage::escape;
 use image_linkage::loader::folders_of_cache;
 use image_linkage::path::RootPath;
+
+/// The folder of the builder's PyTorch.
+const PYTORCH: &str = "/opt/pytorch";
+const PYTHON_PATH: &str = "PYTHONPATH";
+
+/// The PyTorch that a target copies from a builder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct CopiedPytorch {
+    /// The stage that compiles it.
+    pub stage: &'static str,
+    /// Whether it links libcupti.
+    pub links_cupti: bool,
+    /// The `PYTHONPATH` that leads to it first.
+    pub python_path: String,
+}
 
 /// The template input for one phase of an image.
 #[derive(Clone, Serialize)]
@@ -52,8 +68,8 @@ pub(crate) struct PhasePage<'a> {
     pub is_named_below: bool,
     /// The final `LD_LIBRARY_PATH`; empty if it is not set.
     pub search_path: String,
-    /// Whether the builder's PyTorch is copied.
-    pub pytorch: bool,
+    /// The copied PyTorch.
+    pub pytorch: Option<CopiedPytorch>,
     /// The lines that restore the config, which a copy of the files loses.
     pub config: Vec<String>,
     /// The audited library.
@@ -61,7 +77,7 @@ pub(crate) struct PhasePage<'a> {
     pub library: &'static LibraryProfile,
 }
 
-/// The template input for a recipe.
+/// The template input for a recipe, with the PyTorch of this builder.
 ///
 /// Errors: [`RemedyError::Name`] if a Dockerfile cannot contain a name from the image.
 pub(crate) fn fill_page<'a>(
@@ -69,8 +85,19 @@ pub(crate) fn fill_page<'a>(
     plan: &'a Plan,
     recipe: PhaseRecipe,
     base: &str,
+    builder: Option<PytorchBuilder>,
 ) -> Result<PhasePage<'a>, RemedyError> {
     let config = &facts.image.config;
+    let pytorch = builder.map(|builder| CopiedPytorch {
+        stage: builder.stage(),
+        links_cupti: builder == PytorchBuilder::WithCupti,
+        // The image's own folders stay behind it.
+        python_path: [PYTORCH]
+            .into_iter()
+            .chain(config.env(PYTHON_PATH))
+            .collect::<Vec<_>>()
+            .join(":"),
+    });
     // A group may follow a colon (image-spec, config.md, "User"). Root needs no switch.
     let user = config.user.as_deref();
     let user = user.filter(|user| !matches!(user.split(':').next(), Some("root" | "0")));
@@ -98,13 +125,19 @@ pub(crate) fn fill_page<'a>(
             .named_folder()
             .is_some_and(|folder| reads_folder(&facts.contexts.as_is.rootfs, folder)),
         search_path: quote::require_writable(LIBRARY_PATH, search_path)?.to_owned(),
-        // Set later: only a project builds PyTorch.
-        pytorch: false,
         // A rebuilt file system loses the config of the image, so it is restored.
         config: match recipe.removal {
-            Some(_) => config_instructions::config_instructions(config, library_path)?,
+            Some(_) => {
+                let python_path = pytorch
+                    .as_ref()
+                    .map(|pytorch| (PYTHON_PATH, pytorch.python_path.as_str()));
+                let library_path = library_path.map(|path| (LIBRARY_PATH, path));
+                let set: Vec<_> = library_path.into_iter().chain(python_path).collect();
+                config_instructions::config_instructions(config, &set)?
+            }
             None => Vec::new(),
         },
+        pytorch,
         library: facts.library,
         recipe,
     })

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::phase_page::PhasePage;
 use super::templates::{DockerfileTemplates, TemplateError, tidy};
 use crate::judge::plan::Verdict;
-use crate::knowledge::packages::GitSource;
+use crate::knowledge::packages::{CloudBuildMachine, CloudBuildMachines};
 use crate::make::remedy::builder_stage::BuilderStage;
 use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan};
 use crate::make::remedy::install_folder::FolderDiscovery;
@@ -19,8 +19,8 @@ use image_linkage::path::RootPath;
 /// The folder of the CUPTI stage; the phases copy CUPTI from it.
 const GATHERED: &str = "/cupti";
 
-/// The time limit in seconds of a Cloud Build step that compiles PyTorch.
-const COMPILE_SECONDS: u32 = 14_400;
+/// The time limit in seconds of a Cloud Build step that compiles PyTorch. Two of them fit into the 24 hours of a build.
+const COMPILE_SECONDS: u32 = 36_000;
 
 /// The time limit in seconds of any other step; these only install.
 const INSTALL_SECONDS: u32 = 600;
@@ -30,6 +30,8 @@ pub(crate) struct ProjectDockerfile<'a> {
     /// The pages of the phases in project order. The targets that install CUPTI share the layers of the first of them.
     pub pages: Vec<PhasePage<'a>>,
     pub builder: Option<BuilderPage>,
+    /// The machines of Cloud Build.
+    pub machines: &'a CloudBuildMachines,
 }
 
 /// The stage that compiles against CUPTI.
@@ -37,8 +39,42 @@ pub(crate) struct ProjectDockerfile<'a> {
 pub(crate) struct BuilderPage {
     #[serde(flatten)]
     pub stage: BuilderStage,
-    /// The source of PyTorch, if it is built.
-    pub pytorch: Option<GitSource>,
+    /// How PyTorch is built, if it is.
+    pub pytorch: Option<PytorchBuild>,
+}
+
+/// How PyTorch is built from source.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct PytorchBuild {
+    /// The address of the repository.
+    pub url: String,
+    /// The tag or branch.
+    pub reference: String,
+    /// The compute capabilities, with the names of their architectures.
+    pub capabilities: Vec<(String, String)>,
+    /// The number of compilers at a time.
+    pub jobs: u32,
+    /// The most gigabytes that one compiler takes.
+    pub job_memory: u32,
+    /// The Cloud Build machine that has the memory for them.
+    pub machine: CloudBuildMachine,
+}
+
+/// The stage that compiles the PyTorch of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PytorchBuilder {
+    WithCupti,
+    WithoutCupti,
+}
+
+impl PytorchBuilder {
+    /// The name of the stage.
+    pub(crate) fn stage(self) -> &'static str {
+        match self {
+            Self::WithCupti => "builder",
+            Self::WithoutCupti => "builder-without-cupti",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -71,29 +107,55 @@ struct ProjectPage<'a> {
 impl<'a> ProjectDockerfile<'a> {
     /// The targets in file order.
     pub(crate) fn targets(&self) -> Vec<BuildTarget> {
-        let builds = self.builds_pytorch();
-        let builder = self.builder.iter().map(|builder| BuildTarget {
-            name: "builder".to_owned(),
-            says: match builder.pytorch {
-                Some(_) => "compiles PyTorch against CUPTI".to_owned(),
-                None => "has what compiles against CUPTI".to_owned(),
-            },
+        let mut targets: Vec<BuildTarget> = Vec::new();
+        if let Some(builder) = &self.builder {
+            let says = match builder.pytorch {
+                Some(_) => "compiles PyTorch against CUPTI",
+                None => "has what compiles against CUPTI",
+            };
+            targets.push(self.builder_target(PytorchBuilder::WithCupti, says));
+        }
+        for page in &self.pages {
+            if self.begins_without_cupti(page) {
+                targets.push(self.builder_target(PytorchBuilder::WithoutCupti, "compiles PyTorch without CUPTI"));
+            }
+            targets.push(BuildTarget {
+                name: page.phase.to_owned(),
+                says: page.summary.to_owned(),
+                audited: true,
+                seconds: INSTALL_SECONDS,
+                fail_on: if page.recipe.foretold.verdict == Verdict::Warn {
+                    "error"
+                } else {
+                    "warning"
+                },
+            });
+        }
+        targets
+    }
+
+    fn builder_target(&self, builder: PytorchBuilder, says: &str) -> BuildTarget {
+        BuildTarget {
+            name: builder.stage().to_owned(),
+            says: says.to_owned(),
             audited: false,
-            seconds: if builds { COMPILE_SECONDS } else { INSTALL_SECONDS },
-            fail_on: "",
-        });
-        let phases = self.pages.iter().map(|page| BuildTarget {
-            name: page.phase.to_owned(),
-            says: page.summary.to_owned(),
-            audited: true,
-            seconds: INSTALL_SECONDS,
-            fail_on: if page.recipe.foretold.verdict == Verdict::Warn {
-                "error"
+            seconds: if self.builds_pytorch() {
+                COMPILE_SECONDS
             } else {
-                "warning"
+                INSTALL_SECONDS
             },
-        });
-        builder.chain(phases).collect()
+            fail_on: "",
+        }
+    }
+
+    /// Whether the page is the first whose PyTorch does not link libcupti. The stage that compiles it is before this
+    /// page, because Docker's classic builder builds every stage up to its target.
+    fn begins_without_cupti(&self, page: &PhasePage<'_>) -> bool {
+        let is_without = |page: &&PhasePage<'_>| page.pytorch.as_ref().is_some_and(|pytorch| !pytorch.links_cupti);
+        self.pages
+            .iter()
+            .find(is_without)
+            .is_some_and(|first| first.phase == page.phase)
     }
 
     /// The Dockerfile with a target for each phase.
@@ -109,8 +171,11 @@ impl<'a> ProjectDockerfile<'a> {
         let mut sections = Vec::new();
         let mut before: Option<PhasePage<'_>> = None;
         for page in &self.pages {
+            if self.begins_without_cupti(page) {
+                sections.push(templates.render("builder-without-cupti.j2", &self.builder)?);
+            }
             let brings = page.recipe.way.is_some() && page.recipe.removal.is_none();
-            let page = self.shared(page, before.as_ref());
+            let page = shared(page, before.as_ref());
             sections.push(templates.render("target.j2", &page)?);
             // Every target with CUPTI is based on the first of them; no other target is.
             before = before.or(Some(page).filter(|_| brings));
@@ -141,43 +206,6 @@ impl<'a> ProjectDockerfile<'a> {
         self.builder.as_ref().is_some_and(|builder| builder.pytorch.is_some())
     }
 
-    /// A page that copies its files from the shared stage. If it installs CUPTI, it is based on the first target that
-    /// does.
-    fn shared(&self, page: &PhasePage<'a>, first: Option<&PhasePage<'a>>) -> PhasePage<'a> {
-        let brings = page.recipe.way.is_some();
-        let mut page = gathered(page);
-        page.pytorch = self.builds_pytorch();
-        // The builder's PyTorch links libcupti, so even a phase without CUPTI gets the smallest set of files.
-        let least = self.bringing_pages().min_by_key(|page| page.recipe.needs.len());
-        if let Some(least) = least.filter(|_| page.pytorch && !brings).map(gathered) {
-            page.recipe.way = least.recipe.way;
-            page.recipe.search_setup = least.recipe.search_setup;
-            page.recipe.check.names = least.recipe.check.names;
-            page.keeps_names = least.keeps_names;
-        }
-        let Some(first) = first.filter(|_| brings && page.recipe.removal.is_none()) else {
-            return page;
-        };
-        if let (Some(InstallMethod::Copy { copy_plan, .. }), Some(InstallMethod::Copy { copy_plan: had, .. })) =
-            (&mut page.recipe.way, &first.recipe.way)
-        {
-            copy_plan
-                .files
-                .retain(|file| !had.files.iter().any(|other| other.to == file.to));
-            copy_plan.links.clear();
-            let has_all = copy_plan.files.is_empty();
-            page.recipe.clears.clear();
-            // Based on that target, so that the shared layers are stored and pushed once.
-            first.phase.clone_into(&mut page.base);
-            page.is_named_below = true;
-            if has_all {
-                page.recipe.way = None;
-            }
-            page.pytorch = false;
-        }
-        page
-    }
-
     /// The Cloud Build config for a file of this name.
     ///
     /// Errors: [`TemplateError`] if a template fails.
@@ -186,7 +214,7 @@ impl<'a> ProjectDockerfile<'a> {
         struct CloudBuild<'f> {
             file: &'f str,
             name: &'static str,
-            builds: bool,
+            machine: &'f str,
             seconds: u32,
             targets: Vec<BuildTarget>,
         }
@@ -194,13 +222,45 @@ impl<'a> ProjectDockerfile<'a> {
         let page = CloudBuild {
             file,
             name: "project",
-            builds: self.builds_pytorch(),
+            machine: if self.builds_pytorch() {
+                &self.machines.compiles.machine
+            } else {
+                &self.machines.installs.machine
+            },
             // Ten more minutes for each audit, the time limit of its step in the template.
             seconds: targets.iter().map(|target| target.seconds + 600).sum(),
             targets,
         };
         Ok(tidy(&templates.render("cloudbuild.yaml.j2", page)?))
     }
+}
+
+/// A page that copies its files from the shared stage. If it installs CUPTI, it is based on the first target that does,
+/// unless that one has another PyTorch.
+fn shared<'a>(page: &PhasePage<'a>, first: Option<&PhasePage<'a>>) -> PhasePage<'a> {
+    let brings = page.recipe.way.is_some() && page.recipe.removal.is_none();
+    let mut page = gathered(page);
+    let Some(first) = first.filter(|first| brings && first.pytorch == page.pytorch) else {
+        return page;
+    };
+    if let (Some(InstallMethod::Copy { copy_plan, .. }), Some(InstallMethod::Copy { copy_plan: had, .. })) =
+        (&mut page.recipe.way, &first.recipe.way)
+    {
+        copy_plan
+            .files
+            .retain(|file| !had.files.iter().any(|other| other.to == file.to));
+        copy_plan.links.clear();
+        let has_all = copy_plan.files.is_empty();
+        page.recipe.clears.clear();
+        // Based on that target, so that the shared layers are stored and pushed once.
+        first.phase.clone_into(&mut page.base);
+        page.is_named_below = true;
+        if has_all {
+            page.recipe.way = None;
+        }
+        page.pytorch = None;
+    }
+    page
 }
 
 fn is_installed(page: &PhasePage<'_>) -> bool {

@@ -21,6 +21,9 @@ pub(crate) struct BuilderStage {
     pub headers: Vec<String>,
     pub loader: String,
     pub soname: String,
+    /// Its CUDA version, if known.
+    #[serde(skip)]
+    pub cuda: Option<CudaVersion>,
     /// Whether it can install Debian packages.
     #[serde(skip)]
     pub has_apt: bool,
@@ -52,11 +55,13 @@ pub(crate) fn choose_builder_stage(
                 "a plain process of the image to copy from does not find its libcupti",
             ));
         }
+        let linker = require_glibc_linker(facts)?;
         return Ok(BuilderStage {
             from: name.to_owned(),
             headers: vec![header.to_string()],
-            loader: escape::escape_bytes(&require_glibc_linker(facts)?.path),
+            loader: escape::escape_bytes(&linker.path),
             soname: escape::escape_bytes(&plain.name),
+            cuda: choose_release(facts, linker, asked).map(|it| it.release.cuda),
             has_apt: read_image_system(facts).apt,
         });
     }
@@ -75,6 +80,7 @@ pub(crate) fn choose_builder_stage(
             .map(|folder| format!("/usr/local/cuda/{folder}/cupti.h"))
             .collect(),
         loader: escape::escape_bytes(&own.path),
+        cuda: Some(release.cuda),
         soname: release.soname,
         has_apt: system.apt,
     })

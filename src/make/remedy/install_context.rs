@@ -34,6 +34,20 @@ pub(crate) struct RecipeRequest<'a> {
     pub source: Option<CopySource<'a>>,
     /// Whether to remove unneeded files even if the phase does not require it.
     pub drops: bool,
+    /// Whether the build adds a program that links the library and has no search path of its own.
+    pub adds_linked_program: bool,
+}
+
+impl RecipeRequest<'_> {
+    /// Whether an added program would not find the library.
+    pub(super) fn added_program_lacks_cupti(&self) -> bool {
+        self.adds_linked_program && !self.target.plain.as_is.resolution.loads()
+    }
+
+    /// Whether CUPTI must be installed, or made reachable.
+    pub(super) fn lacks_cupti(&self) -> bool {
+        self.plan.lacks_cupti(self.target) || self.added_program_lacks_cupti()
+    }
 }
 
 /// The context of an install method.

@@ -36,7 +36,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     let RecipeRequest {
         target, phase, plan, ..
     } = *request;
-    let lacks_cupti = plan.lacks_cupti(target);
+    let lacks_cupti = request.lacks_cupti();
     if lacks_cupti {
         require_glibc_linker(target)?;
     }
@@ -144,8 +144,10 @@ pub(crate) fn make_outside_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRe
 fn with_links_alone(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Option<PhaseRecipe> {
     let RecipeRequest { target, plan, .. } = *question.request;
     let path_links = links_that_suffice(target, plan);
-    // Creating links needs a shell, and a requested release must be installed.
-    let is_asked = question.request.source.is_some() || question.request.cuda.is_some();
+    // Creating links needs a shell, and a requested release must be installed. An added program opens none of them.
+    let is_asked = question.request.source.is_some()
+        || question.request.cuda.is_some()
+        || question.request.added_program_lacks_cupti();
     if path_links.is_empty() || !blank.system.shell || is_asked {
         return None;
     }
@@ -196,7 +198,8 @@ fn without_search_path(
     question: &InstallContext<'_>,
     recipe: &PhaseRecipe,
 ) -> Result<Option<PhaseRecipe>, MethodObstacle> {
-    let Some(folder) = recipe.way.as_ref().and_then(InstallMethod::own_folder) else {
+    let own_folder = recipe.way.as_ref().and_then(InstallMethod::own_folder);
+    let Some(folder) = own_folder.filter(|_| !question.request.adds_linked_program) else {
         return Ok(None);
     };
     let recipe = PhaseRecipe {

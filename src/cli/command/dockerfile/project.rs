@@ -2,11 +2,17 @@
 
 use std::path::Path;
 
-use crate::knowledge::packages::GitSource;
+use crate::facts::ImageFacts;
+use crate::facts::software::cuda_runtime::CudaVersion;
+use crate::judge::plan::Verdict;
+use crate::knowledge::Phase;
 use crate::make::dockerfile::DockerfileTemplates;
-use crate::make::dockerfile::project::{BuilderPage, ProjectDockerfile};
+use crate::make::dockerfile::project::{BuilderPage, ProjectDockerfile, PytorchBuild, PytorchBuilder};
 use crate::make::remedy::RemedyError;
 use crate::make::remedy::builder_stage::choose_builder_stage;
+use crate::make::remedy::phase_recipe::PhaseRecipe;
+use image_linkage::escape;
+use python_path::PythonDistribution;
 
 use super::{CommandError, DockerfileInputs};
 
@@ -20,6 +26,7 @@ pub fn render_project(
     let project = ProjectDockerfile {
         pages: pages.collect::<Result<_, _>>()?,
         builder: builder(asked)?,
+        machines: &asked.facts.tables.packages.cloud_build,
     };
     if asked.args.with_builder && project.pages.iter().any(|page| page.recipe.system.python.is_none()) {
         let image = asked.facts.image.reference.clone();
@@ -54,29 +61,71 @@ fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandE
         Err(RemedyError::NoBuilder { .. }) if !wished => return Ok(None),
         Err(refusal) => return Err(refusal.into()),
     };
-    let compiles = stage.has_apt || !wished;
-    let builder = BuilderPage {
-        stage,
-        pytorch: wished.then(|| pytorch(asked)),
+    if !wished {
+        return Ok(Some(BuilderPage { stage, pytorch: None }));
+    }
+    let no_builder = |why| RemedyError::NoBuilder {
+        image: asked.facts.image.reference.clone(),
+        why,
     };
-    let why = "PyTorch is built with the compilers of Debian or Ubuntu, and the devel image has no apt-get";
-    let image = asked.facts.image.reference.clone();
-    let built = compiles.then_some(Some(builder));
-    Ok(built.ok_or(RemedyError::NoBuilder { image, why })?)
+    if !stage.has_apt {
+        let why = "PyTorch is built with the compilers of Debian or Ubuntu, and the devel image has no apt-get";
+        return Err(no_builder(why).into());
+    }
+    let cuda = stage.cuda;
+    let cuda = cuda.ok_or_else(|| no_builder("the image to copy from does not show its CUDA version; pass --cuda"))?;
+    Ok(Some(BuilderPage {
+        stage,
+        pytorch: Some(pytorch(asked, cuda)),
+    }))
 }
 
-/// The source of the image's PyTorch version, otherwise of the default version.
-fn pytorch(asked: &DockerfileInputs<'_>) -> GitSource {
-    let known = &asked.facts.tables.packages.pytorch;
-    let mut installed = asked.facts.related.distributions.iter();
-    let installed = installed.find(|dist| dist.name == "torch");
+/// The builder of a phase: PyTorch links libcupti only if the phase needs it.
+pub fn pytorch_builder(phase: &Phase) -> PytorchBuilder {
+    if phase.apis.needs.is_empty() {
+        PytorchBuilder::WithoutCupti
+    } else {
+        PytorchBuilder::WithCupti
+    }
+}
+
+/// Notes that the built PyTorch hides the image's own, of which the audit warns.
+pub fn note_hidden_pytorch(facts: &ImageFacts, recipe: &mut PhaseRecipe) {
+    if let Some(hidden) = installed_pytorch(facts) {
+        recipe.leaves.push(format!(
+            "PyTorch {} of the image, which Python no longer imports",
+            escape::escape_bytes(hidden.version.as_bytes())
+        ));
+        if recipe.foretold.verdict == Verdict::Pass {
+            recipe.foretold.verdict = Verdict::Warn;
+        }
+    }
+}
+
+fn installed_pytorch(facts: &ImageFacts) -> Option<&PythonDistribution> {
+    facts.related.distributions.iter().find(|dist| dist.name == "torch")
+}
+
+/// How to build the image's PyTorch version, otherwise the default version, for the GPUs of a toolkit.
+fn pytorch(asked: &DockerfileInputs<'_>, cuda: CudaVersion) -> PytorchBuild {
+    let tables = asked.facts.tables;
+    let known = &tables.packages.pytorch;
+    let installed = installed_pytorch(asked.facts);
     // The version comes from the image and goes into a Dockerfile, so only allow digits and dots.
     let is_version = |text: &&str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     // The tag of `2.4.1+cu124` is `v2.4.1`; the local part is the wheel's CUDA version.
     let version = installed.and_then(|dist| dist.version.split('+').next());
     let reference = version.filter(is_version).map(|version| format!("v{version}"));
-    GitSource {
+    let gpus = tables.gpus.supported(&known.capabilities, cuda);
+    let machine = tables.packages.cloud_build.compiles.clone();
+    PytorchBuild {
         url: known.url.clone(),
         reference: reference.unwrap_or_else(|| known.reference.clone()),
+        capabilities: gpus
+            .map(|gpu| (gpu.capability.clone(), gpu.architecture.clone()))
+            .collect(),
+        jobs: machine.memory.checked_div(known.job_memory).unwrap_or_default().max(1),
+        job_memory: known.job_memory,
+        machine,
     }
 }
