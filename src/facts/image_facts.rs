@@ -160,7 +160,7 @@ impl ImageFacts {
 
     /// The copies of CUPTI for general use, without the private copies of tools.
     pub fn own_copies(&self) -> impl Iterator<Item = &CuptiCopy> {
-        self.copies.iter().filter(|copy| !copy.decoy)
+        self.copies.iter().filter(|copy| !copy.private)
     }
 }
 

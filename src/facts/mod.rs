@@ -17,7 +17,7 @@ pub use objects::command_entry::{CommandEntry, CommandReading};
 pub use objects::host_facts::{HostFacts, read_host_facts};
 pub use objects::plain_open::PlainOpen;
 pub use objects::process_context::{GatherOptions, ProcessContext, StartOverrides};
-pub use objects::resolved_objects::{is_unforetold, opened_object, unresolved_objects};
+pub use objects::resolved_objects::{is_undetermined, opened_object, unresolved_objects};
 pub use objects::start_failure::{StartFailure, join_words};
 pub use objects::world::{ByWorld, World};
 pub use software::command_start::CommandFailure;

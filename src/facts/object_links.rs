@@ -10,7 +10,7 @@ use elf::abi::ET_DYN;
 use crate::facts::image_facts::{Gap, ImageFacts};
 use crate::facts::objects::interpreter::is_only_program;
 use crate::facts::objects::process_context::ProcessContext;
-use crate::facts::objects::resolved_objects::{driver_libraries, is_unforetold, unresolved_objects};
+use crate::facts::objects::resolved_objects::{driver_libraries, is_undetermined, unresolved_objects};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::escape;
 use image_linkage::loader::{Arch, LoadResolution, RequestOutcome, SearchStep};
@@ -225,7 +225,7 @@ impl LinkSurvey<'_> {
         let mut told = BTreeSet::new();
         let mut is_failing = false;
         for missing in unresolved_objects(started) {
-            if is_unforetold(&missing.trace) {
+            if is_undetermined(&missing.trace) {
                 self.gap(&escape::escape_bytes(&missing.name), &missing.message);
                 continue;
             }

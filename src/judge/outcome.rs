@@ -17,7 +17,7 @@ pub struct AuditedImage {
     /// The plan of every phase, requested or not.
     pub plans: Vec<Plan>,
     /// A command that makes the image serve a failing phase, if one was searched for and found.
-    pub mended_by: Option<String>,
+    pub fixed_by: Option<String>,
     /// The requested tools and their states.
     pub tools: Vec<AskedTool>,
     /// The unresolved links of the image's objects, if only those were requested.

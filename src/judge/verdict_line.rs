@@ -49,7 +49,7 @@ impl AuditedImage {
 
     /// The text for exit codes 0 and 1: the deciding finding, or what works.
     fn decided_words(&self) -> String {
-        let failing = self.gravest(|finding| self.fail_on.fails(finding) || finding.severity == Severity::Error);
+        let failing = self.worst(|finding| self.fail_on.fails(finding) || finding.severity == Severity::Error);
         if let Some(finding) = failing {
             return self.failure_words(finding) + &self.condition();
         }
@@ -65,7 +65,7 @@ impl AuditedImage {
             count => format!("{words}; {count} errors are suppressed"),
         };
         let warnings = self.count(Severity::Warning);
-        match self.gravest(|finding| finding.severity == Severity::Warning) {
+        match self.worst(|finding| finding.severity == Severity::Warning) {
             Some(finding) if warnings == 1 => format!("{words}; 1 warning: {}", self.with_others(cause(finding))),
             Some(finding) => format!(
                 "{words}; {warnings} warnings, first: {}",
@@ -77,7 +77,7 @@ impl AuditedImage {
     }
 
     /// The matching finding of the highest severity, preferring one that names the failing program.
-    fn gravest(&self, fits: impl Fn(&Finding) -> bool) -> Option<&Finding> {
+    fn worst(&self, fits: impl Fn(&Finding) -> bool) -> Option<&Finding> {
         // Findings are sorted, and `min_by_key` returns the first of equal keys.
         let fitting = self.counting().filter(|finding| fits(finding));
         fitting.min_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.verdict.is_none()))

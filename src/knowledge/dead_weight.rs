@@ -256,8 +256,8 @@ mod tests {
                 ("nsight-systems-2024.1/bin/nsys", Some("nsight")),
             ],
         );
-        let decoy = "nsight-compute/2024.1.1/host/target-linux-x64/libcupti.so.12.4";
-        check("opt/nvidia", &[(decoy, Some("nsight"))]);
+        let private = "nsight-compute/2024.1.1/host/target-linux-x64/libcupti.so.12.4";
+        check("opt/nvidia", &[(private, Some("nsight"))]);
     }
 
     #[test]

@@ -111,9 +111,9 @@ mod tests {
         let release = by_hash("fb2a7c5b15c84df9505dd47e553fe46f3121a57d30391fca24179d202f73f3f7");
         assert_eq!(release.versions, ["12.4.127"]);
         assert_eq!(release.bundle, None);
-        let decoy = by_hash("5086e51ba2422dccda90a764cf400b11f29d5e68418512ceb51fe9dc9c22f9dd");
-        assert!(decoy.versions.is_empty());
-        assert_eq!(decoy.bundle.as_deref(), Some("Nsight Systems 2023.4.4"));
+        let private = by_hash("5086e51ba2422dccda90a764cf400b11f29d5e68418512ceb51fe9dc9c22f9dd");
+        assert!(private.versions.is_empty());
+        assert_eq!(private.bundle.as_deref(), Some("Nsight Systems 2023.4.4"));
     }
 
     #[test]

@@ -113,7 +113,7 @@ pub struct BundleFolder {
     /// The tool's display name.
     pub owner: String,
     /// Whether the copy is private to the tool.
-    pub decoy: bool,
+    pub private: bool,
 }
 
 /// A framework with a profiler (`profiles/cupti/frameworks.yaml`).

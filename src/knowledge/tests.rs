@@ -471,7 +471,7 @@ fn a_key_that_stands_twice_is_told_with_both_places() {
         table(
             "bundles",
             "bundles.yaml",
-            "- {folder: /x/, owner: x, decoy: true}\n- {folder: /x/, owner: y, decoy: true}\n",
+            "- {folder: /x/, owner: x, private: true}\n- {folder: /x/, owner: y, private: true}\n",
         ),
         table(
             "file-names",

@@ -41,7 +41,7 @@ pub(crate) fn tell_cure(
     };
     if let Some(cure) = find_cure(audit, &fixing) {
         cure.mark_findings(&mut audit.findings, &audit.facts, knowledge);
-        audit.mended_by = cure.dockerfile;
+        audit.fixed_by = cure.dockerfile;
         sort_findings(&mut audit.findings);
     }
 }
@@ -102,7 +102,7 @@ impl Cure {
     /// The cure by a build; `None` if it would fix nothing.
     fn by_build(audit: &AuditedImage, plan: &Plan, recipe: PhaseRecipe, image: &str) -> Option<Self> {
         let cured = CuredFindings::of_recipe(audit, plan, &recipe);
-        let passes = recipe.foretold.verdict != Verdict::Fail;
+        let passes = recipe.predicted.verdict != Verdict::Fail;
         if cured.gone.is_empty() && !passes {
             return None;
         }
@@ -161,10 +161,10 @@ impl Cure {
             return;
         };
         // A cause is at least as severe as its consequences.
-        let gravest = of_cured().map(|(_, finding)| finding.severity).max();
+        let worst = of_cured().map(|(_, finding)| finding.severity).max();
         for (number, finding) in findings.iter_mut().enumerate() {
             if number == cause {
-                finding.severity = gravest.unwrap_or(finding.severity);
+                finding.severity = worst.unwrap_or(finding.severity);
                 // Keep a fix that makes an existing file readable, because no second copy is needed.
                 if finding.commands.is_empty() || self.makes_links || self.cured.repaired.contains(&number) {
                     finding.fix.clone_from(&self.words);
@@ -210,7 +210,7 @@ impl CuredFindings {
                 other.rule == finding.rule
                     && (finding.locations.is_empty() || places.any(|place| other.locations.contains(place)))
             };
-            let left = recipe.foretold.findings.iter().filter(is_there);
+            let left = recipe.predicted.findings.iter().filter(is_there);
             match left.map(|other| other.severity).max() {
                 None => gone.push(number),
                 Some(severity) if is_same_phase && severity < finding.severity => lowered.push(number),

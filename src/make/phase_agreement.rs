@@ -198,11 +198,11 @@ impl Agreement {
         let lacks = cell.plan.lacks_cupti(cell.facts);
         match recipe {
             Ok(recipe) => {
-                let serves = recipe.foretold.verdict != Verdict::Fail || cell.plan.verdict == Verdict::Fail;
+                let serves = recipe.predicted.verdict != Verdict::Fail || cell.plan.verdict == Verdict::Fail;
                 self.expect(cell, serves, "the image that the Dockerfile makes is worse than it was");
                 // Remaining problems are reported, so that users do not take an ineffective file for a fix.
                 let warns = cell.plan.verdict == Verdict::Warn && !lacks;
-                let says = !recipe.foretold.because.is_empty() || recipe.library_path.is_some();
+                let says = !recipe.predicted.because.is_empty() || recipe.library_path.is_some();
                 self.expect(cell, !warns || says, "the audit warns, and the Dockerfile is silent");
             }
             Err(RemedyError::Musl { .. } | RemedyError::NoLoader { .. }) => {}

@@ -18,12 +18,12 @@ use image_linkage::loader::{DynamicLoader, Libc, trace_lines};
 
 /// The copies of the library and who loads them.
 pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
-    let (shown, decoys): (Vec<&CuptiCopy>, Vec<&CuptiCopy>) = facts
+    let (shown, private_copies): (Vec<&CuptiCopy>, Vec<&CuptiCopy>) = facts
         .copies
         .iter()
-        .partition(|copy| (layout.detail == TextDetail::All) || !copy.decoy);
+        .partition(|copy| (layout.detail == TextDetail::All) || !copy.private);
     // A tool such as Nsight Systems brings copies that nothing else loads; one line covers all of them.
-    if shown.is_empty() && decoys.is_empty() {
+    if shown.is_empty() && private_copies.is_empty() {
         return;
     }
     let _ = writeln!(
@@ -34,9 +34,9 @@ pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLay
     for copy in shown {
         write_copy(out, copy, facts, layout.width);
     }
-    if !decoys.is_empty() {
-        let owners: BTreeSet<&str> = decoys.iter().map(|copy| &*copy.owner.name).collect();
-        let (number, owners) = (count_words(decoys.len(), "copy"), joined(owners, ", "));
+    if !private_copies.is_empty() {
+        let owners: BTreeSet<&str> = private_copies.iter().map(|copy| &*copy.owner.name).collect();
+        let (number, owners) = (count_words(private_copies.len(), "copy"), joined(owners, ", "));
         let words = format!("and {number} that {owners} brings for itself");
         let _ = writeln!(out, "  {}", styled(DIM, words));
     }

@@ -80,7 +80,7 @@ impl Serialize for ImageReport<'_> {
         fields.serialize_entry("asked_phases", &audit.phases)?;
         fields.serialize_entry("asked_tools", &JsonList(|| audit.tools.iter().map(asked_tool)))?;
         fields.serialize_entry("counts", &counts(audit))?;
-        fields.serialize_entry("mended_by", &audit.mended_by)?;
+        fields.serialize_entry("fixed_by", &audit.fixed_by)?;
         fields.serialize_entry("image", &image)?;
         fields.serialize_entry("cupti", &CuptiReport(facts))?;
         fields.serialize_entry("consumers", &JsonList(|| facts.consumers.iter().map(consumer)))?;
@@ -243,7 +243,7 @@ fn copy(copy: &CuptiCopy) -> Value {
             "name": escape_bytes(owner.name.as_bytes()),
             "version": owner.version.as_ref().map(|version| escape_bytes(version.as_bytes())),
         },
-        "decoy": copy.decoy,
+        "private": copy.private,
         "loadable": map_worlds(&copy.loadable, |loads| *loads),
         "how": copy.how.map(SearchStage::name),
         "problems": copy.problems.iter().cloned().chain(denial).collect::<Value>(),

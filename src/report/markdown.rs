@@ -69,7 +69,7 @@ fn head(out: &mut String, audit: &AuditedImage) {
         let assumed = bullet_list(facts.assumptions.iter().map(command::assumption_words));
         let _ = writeln!(out, "Assumed:\n\n{assumed}");
     }
-    if let Some(command) = &audit.mended_by {
+    if let Some(command) = &audit.fixed_by {
         let command = command_text(command);
         let fence = fence(std::slice::from_ref(&command));
         let _ = writeln!(out, "To fix it:\n\n{fence}sh\n{command}\n{fence}\n");

@@ -139,7 +139,7 @@ fn assumptions(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
 
 /// The command that writes the fix for the image, for pasting.
 fn fix_command(out: &mut String, audit: &AuditedImage) {
-    if let Some(command) = &audit.mended_by {
+    if let Some(command) = &audit.fixed_by {
         let command = command_text(command);
         let _ = writeln!(out, "to fix it: {}", styled(BOLD, command));
     }

@@ -298,7 +298,7 @@ pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
             let how = " by its soname: known only when it runs";
             (ReportTone::Doubtful, "loadable or not", how.to_owned())
         }
-        (false, false) if copy.decoy => (ReportTone::Remark, "for its own tool alone", String::new()),
+        (false, false) if copy.private => (ReportTone::Remark, "for its own tool alone", String::new()),
         (false, false) => (ReportTone::Bad, "not loadable", " by its soname".to_owned()),
     };
     ColouredFact { tone, word, rest }

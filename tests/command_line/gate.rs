@@ -435,7 +435,7 @@ fn a_user_that_the_image_has_not_and_a_missing_command_are_told_in_a_sentence() 
 }
 
 #[test]
-fn every_image_is_audited_and_the_gravest_outcome_counts() {
+fn every_image_is_audited_and_the_worst_outcome_counts() {
     let project = Project::new(&[]);
     let (good, bad) = (image("devel"), image("no-cupti"));
     let run = |images: &[&str]| {

@@ -514,7 +514,7 @@ fn a_file_that_is_there_stays_unless_it_is_forced_and_none_is_left_by_halves() {
 }
 
 /// The header's prediction for an audit of the result.
-fn foretold(text: &str) -> &str {
+fn predicted(text: &str) -> &str {
     let line = text.lines().find(|line| line.starts_with("# audit of the result for "));
     line.and_then(|line| line.split_once(": ")).unwrap().1
 }
@@ -527,7 +527,7 @@ fn inference_brings_nothing_that_nothing_links_and_what_is_lacking_is_named() {
         !text.contains("install") && !text.contains("COPY --from=cupti"),
         "{text}"
     );
-    assert_eq!(foretold(&text), "pass", "the copy that nothing links goes: {text}");
+    assert_eq!(predicted(&text), "pass", "the copy that nothing links goes: {text}");
     let said = refused(&image, &["--phase", "training"]);
     assert!(
         said.contains("libcupti needs libgcc_s.so.1, which the image lacks"),
@@ -564,7 +564,7 @@ fn names_that_lead_nowhere_or_to_another_release_go_and_no_folder_is_named_twice
     let copy = ["--phase", "profiling", "--from", DEVEL];
     let image = fixture("dangling-link", &system(), &[]);
     let text = written(&image, &copy);
-    assert_eq!(foretold(&text), "pass");
+    assert_eq!(predicted(&text), "pass");
     let gone = "rm -f /usr/local/cuda-12.4/targets/x86_64-linux/lib/libcupti.so.12\n";
     assert!(text.contains(gone) && !text.contains("lib/libcupti.so\n"), "{text}");
     // The source has another CUDA version than the image, so none of its files fit.
@@ -616,7 +616,7 @@ fn what_is_the_users_stays_as_it_is() {
     let triggers = mine(system(), vec![("OnBuild", json!(["RUN make"]))]);
     assert!(triggers.contains("#   ONBUILD RUN make\n"), "{triggers}");
     for text in [&own_file, &no_include, &bare_path, &volume, &etc, &triggers] {
-        assert_eq!(foretold(text), "pass", "{text}");
+        assert_eq!(predicted(text), "pass", "{text}");
     }
     let with_space = system().file("opt/my tools/x", "");
     let spaces = fixture_with("extras-only", &with_space, vec![("WorkingDir", json!("/my work"))]);
@@ -628,7 +628,7 @@ fn what_cannot_be_made_or_run_is_gone_around() {
     let copy = ["--phase", "training", "--from", DEVEL];
     let made = |more: Layer, config| {
         let text = written(&fixture_with("no-cupti", &more, config), &copy);
-        assert_eq!(foretold(&text), "pass", "{text}");
+        assert_eq!(predicted(&text), "pass", "{text}");
         text
     };
     let file = made(system().file("opt/cupti", "mine"), Vec::new());
@@ -718,7 +718,7 @@ fn a_name_that_holds_another_cupti_is_cured_before_it_stops_a_build() {
     let wrong = system().file("opt/a/libcupti.so.12", old);
     let env = vec![("Env", json!({"LD_LIBRARY_PATH": "/opt/a", "CUDA_VERSION": "12.4.1"}))];
     let text = written(&fixture_with("no-cupti", &wrong, env), &copy);
-    assert_eq!(foretold(&text), "pass", "{text}");
+    assert_eq!(predicted(&text), "pass", "{text}");
 }
 
 #[test]

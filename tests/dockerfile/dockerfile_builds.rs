@@ -71,7 +71,7 @@ fn serves_by(builder: &Builder, by: BuildEngine, image: &str, phase: &str, more:
     }
     let after = builder.audit("made:1", phase);
     assert_eq!(after.said_verdict(), "pass", "{text}");
-    assert_eq!(Builder::foretold(&text, phase), "pass", "{text}");
+    assert_eq!(Builder::predicted(&text, phase), "pass", "{text}");
     let added = builder.size("made:1") - builder.size(image);
     near(&text, added);
     println!("{image} for {phase} {more:?}: {added} bytes more");
@@ -80,15 +80,15 @@ fn serves_by(builder: &Builder, by: BuildEngine, image: &str, phase: &str, more:
 
 /// The predicted size matches the engine's within 2 %, plus the files that a package manager writes.
 fn near(text: &str, added: u64) {
-    let Some(foretold) = Builder::foretold_bytes(text) else {
+    let Some(predicted) = Builder::predicted_bytes(text) else {
         return;
     };
     #[expect(clippy::cast_precision_loss, reason = "megabytes, to one part in a hundred")]
     let real = added as f64;
-    println!("  {foretold} bytes foretold, {real} real");
+    println!("  {predicted} bytes predicted, {real} real");
     assert!(
-        (real - foretold).abs() <= real / 50.0 + 20_000.0,
-        "{foretold} {real}\n{text}"
+        (real - predicted).abs() <= real / 50.0 + 20_000.0,
+        "{predicted} {real}\n{text}"
     );
 }
 
@@ -473,7 +473,7 @@ fn without_libgcc(builder: &Builder) {
         assert!(!text.contains("install") && !text.contains("AS cupti"), "{text}");
         assert!(builder.build_by(by, "made:1", &text, &[]).status.success(), "{text}");
         let audited = builder.audit("made:1", "inference");
-        assert_eq!(audited.said_verdict(), Builder::foretold(&text, "inference"), "{text}");
+        assert_eq!(audited.said_verdict(), Builder::predicted(&text, "inference"), "{text}");
         let from = ["--from", "docker-daemon:devel:1"];
         serves_by(builder, by, "unwound:1", "training", &from, &["libcupti.so.12"]);
     }
@@ -557,7 +557,7 @@ fn easily_lost(builder: &Builder) {
         assert!(output.status.success(), "{by:?}: {text}\n{output:?}");
         assert_eq!(config("made:1"), config("lost:1"));
         let audited = builder.audit("made:1", "inference");
-        assert_eq!(audited.said_verdict(), Builder::foretold(&text, "inference"), "{text}");
+        assert_eq!(audited.said_verdict(), Builder::predicted(&text, "inference"), "{text}");
         let layers = audited.report["image"]["layers"].as_array().unwrap();
         let bytes: u64 = layers.iter().map(|layer| layer["bytes"].as_u64().unwrap()).sum();
         let after = text.split("after: about ").nth(1).unwrap().split(' ').next().unwrap();

@@ -35,7 +35,7 @@ struct Tally {
 
 #[test]
 #[ignore = "it builds images for minutes: make test-builds"]
-fn generated_images_become_what_was_foretold_and_their_programs_still_get_cupti() {
+fn generated_images_become_what_was_predicted_and_their_programs_still_get_cupti() {
     let Some(world) = &*WORLD else { return };
     let Some(builder) = crate::cupti_parts::are_there().then(Builder::start).flatten() else {
         return;
@@ -69,7 +69,7 @@ fn generated_images_become_what_was_foretold_and_their_programs_still_get_cupti(
         one(&builder, number, spec, &mut tally);
     }
     println!(
-        "{} of {} built images agree with the verdict that was foretold, {} of {} with the bytes; {} of {} programs that got CUPTI before get it after ({} Dockerfiles written, {} refused)",
+        "{} of {} built images agree with the verdict that was predicted, {} of {} with the bytes; {} of {} programs that got CUPTI before get it after ({} Dockerfiles written, {} refused)",
         tally.verdicts, tally.built, tally.sizes, tally.measured, tally.stays, tally.got, tally.written, tally.refused
     );
     for (why, count) in &tally.reasons {
@@ -168,18 +168,18 @@ fn build(
             .push(format!("{base} {phase} by {by:?} is not built: {text}\n{said}"));
         return;
     }
-    let (foretold, real) = (
-        Builder::foretold(text, phase),
+    let (predicted, real) = (
+        Builder::predicted(text, phase),
         builder.audit("made:1", phase).said_verdict(),
     );
-    if foretold == real {
+    if predicted == real {
         tally.verdicts += 1;
     } else {
         tally.differences.push(format!(
-            "{base} {phase} by {by:?}: {foretold} foretold, {real} real: {text}"
+            "{base} {phase} by {by:?}: {predicted} predicted, {real} real: {text}"
         ));
     }
-    if let Some(bytes) = Builder::foretold_bytes(text).filter(|_| !text.contains("FROM scratch AS")) {
+    if let Some(bytes) = Builder::predicted_bytes(text).filter(|_| !text.contains("FROM scratch AS")) {
         tally.measured += 1;
         #[expect(clippy::cast_precision_loss, reason = "megabytes, to one part in a hundred")]
         let added = builder.size("made:1") as f64 - builder.size(base) as f64;
@@ -187,7 +187,7 @@ fn build(
             tally.sizes += 1;
         } else {
             tally.differences.push(format!(
-                "{base} {phase} by {by:?}: {bytes} bytes foretold, {added} real: {text}"
+                "{base} {phase} by {by:?}: {bytes} bytes predicted, {added} real: {text}"
             ));
         }
     }

@@ -130,7 +130,7 @@ fn a_project_goes_from_training_to_inference() {
             let pushed = push(&builder, &registry, &tag);
             let audited = audit(&builder, &pushed, phase);
             assert_eq!(audited, "pass", "{phase} by {by:?}");
-            assert_eq!(Builder::foretold(&text, phase), audited, "{text}");
+            assert_eq!(Builder::predicted(&text, phase), audited, "{text}");
             table.push((format!("{phase}, by {by:?}"), builder.size(&tag)));
         }
     }
@@ -212,7 +212,7 @@ fn print_table(before: u64, by_hand: &[(&str, u64, String)], made: &[(String, u6
         listed(&format!("`--target {phase}`"), &added, &format!("{phase}: pass"));
     }
     println!(
-        "{} of {} phases of a project agree with what was foretold",
+        "{} of {} phases of a project agree with what was predicted",
         made.len(),
         made.len()
     );

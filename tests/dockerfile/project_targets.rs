@@ -88,7 +88,7 @@ pub fn with_pytorch(builder: &Builder) {
                 if by == BuildEngine::Classic {
                     continue;
                 }
-                assert!(Builder::foretold(&text, target).starts_with(verdict), "{text}");
+                assert!(Builder::predicted(&text, target).starts_with(verdict), "{text}");
                 assert_eq!(builder.audit("made:1", target).verdict, verdict, "{image} {target}");
             }
             if image == "has:1" {

@@ -178,14 +178,15 @@ impl Builder {
     /// The predicted audit of the result, from a Dockerfile's header, in the form of [`said_verdict`].
     ///
     /// [`said_verdict`]: Audited::said_verdict
-    pub fn foretold(text: &str, phase: &str) -> String {
+    pub fn predicted(text: &str, phase: &str) -> String {
         let begin = format!("# audit of the result for {phase}: ");
         let line = text.lines().find_map(|line| line.strip_prefix(&begin));
-        line.unwrap_or_else(|| panic!("nothing is foretold: {text}")).to_owned()
+        line.unwrap_or_else(|| panic!("nothing is predicted: {text}"))
+            .to_owned()
     }
 
     /// The number of bytes that the build adds, from a Dockerfile's header.
-    pub fn foretold_bytes(text: &str) -> Option<f64> {
+    pub fn predicted_bytes(text: &str) -> Option<f64> {
         let line = text.lines().find_map(|line| line.strip_prefix("# adds "))?;
         let (number, unit) = line.split_once(' ')?;
         let factor = match unit {

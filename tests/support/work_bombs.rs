@@ -47,11 +47,11 @@ fn work_bomb(row: &str) -> (Vec<(&'static str, String)>, Entries) {
         (0..count).map(file).collect()
     };
     let each_other = |below: &str| -> Entries {
-        let decoy = |number: usize| {
+        let private = |number: usize| {
             let made = library(&[cupti()], |spec| spec.soname = Some(cupti()));
             (format!("/opt/d{number}/{below}libcupti.so.12"), made)
         };
-        (0..many()).map(decoy).collect()
+        (0..many()).map(private).collect()
     };
     match row {
         "LD_LIBRARY_PATH of 2,000, 20 consumers" => (long_path(2_000), consumers(20, &|_, _| {})),
@@ -62,17 +62,17 @@ fn work_bomb(row: &str) -> (Vec<(&'static str, String)>, Entries) {
         }
         "200 objects that need each other" => (Vec::new(), all_need(200, &|_| None)),
         "thousands of consumers" => (Vec::new(), consumers(many(), &|_, _| {})),
-        "thousands of decoys" => {
-            let decoy = |number: usize| {
+        "thousands of private copies" => {
+            let private = |number: usize| {
                 let made = library(&["libc.so.6".to_owned()], |spec| spec.soname = Some(cupti()));
                 (format!("/opt/d{number}/libcupti.so.12"), made)
             };
-            (Vec::new(), (0..many()).map(decoy).collect())
+            (Vec::new(), (0..many()).map(private).collect())
         }
-        "thousands of decoys that need each other" => (Vec::new(), each_other("")),
+        "thousands of private copies that need each other" => (Vec::new(), each_other("")),
         // A reference to one of them is a reference to all others.
-        "thousands of decoys for better processors" => (Vec::new(), each_other("glibc-hwcaps/x86-64-v3/")),
-        "thousands of decoys, a name preloaded thousands of times" => {
+        "thousands of private copies for better processors" => (Vec::new(), each_other("glibc-hwcaps/x86-64-v3/")),
+        "thousands of private copies, a name preloaded thousands of times" => {
             let preloaded = vec![cupti(); 5_000].join(":");
             (vec![("LD_PRELOAD", preloaded)], each_other(""))
         }
@@ -227,10 +227,10 @@ const WORK_BOMBS: [&str; 19] = [
     "201 objects with 60 RPATH directories",
     "200 objects that need each other",
     "thousands of consumers",
-    "thousands of decoys",
-    "thousands of decoys that need each other",
-    "thousands of decoys for better processors",
-    "thousands of decoys, a name preloaded thousands of times",
+    "thousands of private copies",
+    "thousands of private copies that need each other",
+    "thousands of private copies for better processors",
+    "thousands of private copies, a name preloaded thousands of times",
     "1,000 RUNPATH of 1,000 directories with files",
     "20,000 hard links to a libcupti",
     "40,000 archives of CUPTI",

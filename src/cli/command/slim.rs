@@ -9,7 +9,7 @@ use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::make::slim::added_layer::SlimInput;
 use crate::make::slim::build_image::build_new_image;
 use crate::make::slim::decision::{DropMode, decide_changes};
-use crate::make::slim::final_audit::{audit_foretold_image, audit_new_image};
+use crate::make::slim::final_audit::{audit_new_image, audit_predicted_image};
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::output::{ImageOutput, OutputAccess};
 use crate::make::slim::slim_text;
@@ -150,7 +150,7 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
         reader.bars.clear();
         return Ok((said + &made, verdict_line(&audit)));
     }
-    match audit_foretold_image(&making) {
+    match audit_predicted_image(&making) {
         Ok(audit) => Ok((said, verdict_line(&audit))),
         Err(why) => {
             // Print the planned changes even if they were rejected.

@@ -4,7 +4,7 @@ use super::rootfs_scan::ScannedImage;
 use crate::facts::image_facts::CuptiStatus;
 use crate::facts::objects::plain_open::{PlainOpen, open_first};
 use crate::facts::objects::process_context::ProcessContext;
-use crate::facts::objects::resolved_objects::{is_unforetold, unresolved_objects};
+use crate::facts::objects::resolved_objects::{is_undetermined, unresolved_objects};
 use crate::facts::objects::world::ByWorld;
 use crate::facts::software::command_start::{CommandFailure, find_command_failure};
 use crate::facts::software::consumers::{self, Circumstances, CuptiConsumer, LibraryUsers, ObjectLinks};
@@ -74,7 +74,7 @@ pub(super) fn ask_processes(
         .fold(answer.basis, |basis, consumer| basis.or(&consumer.basis));
     let assumptions = rested_assumptions(&contexts.as_is, found, &basis);
     let status_is_open = answer.open.or_else(|| contexts.as_is.budget_end());
-    let damaged = unresolved_objects(&plain.as_is.resolution).find(|missing| is_unforetold(&missing.trace));
+    let damaged = unresolved_objects(&plain.as_is.resolution).find(|missing| is_undetermined(&missing.trace));
     let status_is_open = status_is_open.or_else(|| damaged.map(|missing| missing.message.clone()));
     let copies = copies::describe_copies(knowledge, contexts, found, &plain, &consumers);
     let apis = cupti_access::find_cupti_access(contexts, knowledge.apis(), &consumers, &copies, &plain, wanted);

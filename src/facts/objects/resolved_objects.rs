@@ -31,7 +31,7 @@ pub(crate) fn driver_libraries(resolution: &LoadResolution) -> BTreeSet<&[u8]> {
 }
 
 /// Whether a search ended at a file whose load cannot be predicted.
-pub fn is_unforetold(trace: &[SearchStep]) -> bool {
+pub fn is_undetermined(trace: &[SearchStep]) -> bool {
     trace.iter().any(|step| match step {
         SearchStep::Tried { tried, .. } => matches!(tried, TriedFile::Refused(LoadRefusal::Undetermined(_))),
         _ => false,

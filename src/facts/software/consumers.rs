@@ -14,7 +14,7 @@ pub(crate) use self::object_loader::{LibraryUsers, NeededLookup, ObjectLinks, fo
 use self::library_request::{ConsumerRequest, gets};
 use self::object_loader::{KnownProfiles, LibraryUser, ObjectLoader};
 use crate::facts::objects::process_context::ProcessContext;
-use crate::facts::objects::resolved_objects::{elf_at, is_unforetold};
+use crate::facts::objects::resolved_objects::{elf_at, is_undetermined};
 use crate::facts::objects::world::ByWorld;
 use crate::facts::software::companions::CompanionRequest;
 use crate::facts::software::consumer_outcome::ConsumerOutcome;
@@ -260,7 +260,7 @@ fn consumer(
     };
     let open = open.or_else(|| deciding_link(links.filter(|_| nobody), outcome.as_is.outcome, by_link));
     let gets = &outcome.as_is;
-    let is_damaged = gets.outcome == RequestOutcome::Refused && is_unforetold(&gets.trace);
+    let is_damaged = gets.outcome == RequestOutcome::Refused && is_undetermined(&gets.trace);
     let open = open.or_else(|| is_damaged.then(|| gets.message.clone()));
     let by = asker.user.map_or(object, |user| user.object);
     let loader = asker.user.map_or(loader, |_| ObjectLoader::find(&contexts.as_is, by));

@@ -35,7 +35,7 @@ pub struct CuptiCopy {
     /// The package it belongs to.
     pub owner: FileOwner,
     /// Whether only the tool that contains it uses it.
-    pub decoy: bool,
+    pub private: bool,
     /// Whether a plain dlopen of its soname finds this file and succeeds.
     pub loadable: ByWorld<bool>,
     /// How that dlopen finds it, in the image as it is, else under the container runtime.
@@ -107,7 +107,7 @@ fn describe_one(
         soname,
         bytes: facts.map_or(0, |facts| facts.bytes),
         machine: elf.map(object_machine),
-        decoy: file_owner::is_private_copy(knowledge.tables, path)
+        private: file_owner::is_private_copy(knowledge.tables, path)
             || file_owner::is_private_build(knowledge.tables, &owner)
             || knowledge.library.is_vendored_name(path.name()),
         owner,

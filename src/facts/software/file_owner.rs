@@ -59,13 +59,13 @@ fn bundle<'t>(tables: &'t KnowledgeTables, path: &RootPath) -> Option<&'t Bundle
 
 /// Whether only the owning tool uses the file.
 pub fn is_private_copy(tables: &KnowledgeTables, path: &RootPath) -> bool {
-    bundle(tables, path).is_some_and(|bundle| bundle.decoy)
+    bundle(tables, path).is_some_and(|bundle| bundle.private)
 }
 
 /// Whether the file is a tool's own build, identified by its hash in any location.
 pub fn is_private_build(tables: &KnowledgeTables, owner: &FileOwner) -> bool {
-    let mut decoys = tables.bundles.iter().filter(|bundle| bundle.decoy);
-    owner.kind == OwnerKind::Bundled && decoys.any(|bundle| owner.name.starts_with(&bundle.owner))
+    let mut private_copies = tables.bundles.iter().filter(|bundle| bundle.private);
+    owner.kind == OwnerKind::Bundled && private_copies.any(|bundle| owner.name.starts_with(&bundle.owner))
 }
 
 /// The owner of the file at `path`.

@@ -42,7 +42,7 @@ pub fn find_empty_elements(
     }
     let objects = consumers.iter().map(|consumer| &consumer.object);
     // Only the tool itself maps its own copy, so that copy does not affect other programs.
-    let copies = copies.iter().filter(|copy| !copy.decoy);
+    let copies = copies.iter().filter(|copy| !copy.private);
     for object in objects.chain(copies.map(|copy| &copy.real_path)) {
         found.extend(of_object(&context.rootfs, object));
     }

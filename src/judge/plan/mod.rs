@@ -66,7 +66,7 @@ pub struct Plan {
     /// The CUPTI demands of the phase that the image does not meet.
     pub unmet: Vec<UnmetDemand>,
     /// Whether the phase uses CUPTI and a process gets one with another soname than requested.
-    pub is_misled: bool,
+    pub gets_wrong_soname: bool,
 }
 
 impl Plan {
@@ -82,7 +82,7 @@ impl Plan {
 
     /// Whether the phase needs CUPTI installed, or made reachable.
     pub fn lacks_cupti(&self, facts: &ImageFacts) -> bool {
-        self.is_misled || self.unmet.iter().any(|demand| demand.is_curable(facts))
+        self.gets_wrong_soname || self.unmet.iter().any(|demand| demand.is_curable(facts))
     }
 }
 
@@ -156,7 +156,7 @@ pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
         because: because.into_iter().collect(),
         keep: split.keep,
         drop: split.drop,
-        is_misled: is_misled(facts, phase),
+        gets_wrong_soname: gets_wrong_soname(facts, phase),
         unmet,
     }
 }
@@ -169,7 +169,7 @@ pub fn unneeded_files(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase)
     retention::split_dead_weight(facts, profilers, phase).drop
 }
 
-fn is_misled(facts: &ImageFacts, phase: &Phase) -> bool {
+fn gets_wrong_soname(facts: &ImageFacts, phase: &Phase) -> bool {
     let found = opened_object(&facts.plain.as_is.resolution);
     let is_it =
         |path: &RootPath| found.is_some_and(|object| *path == object.real_path || *path.absolute() == *object.path);

@@ -108,7 +108,7 @@ impl RuleCompiler<'_> {
         }
         let phases = severities(&source.phases);
         // A rule that is off unless a phase enables it is listed with its highest possible severity.
-        let gravest = phases.values().copied().max();
+        let worst = phases.values().copied().max();
         let raises = source.raise.into_iter().enumerate();
         Ok(Rule {
             id: id.to_owned(),
@@ -120,7 +120,7 @@ impl RuleCompiler<'_> {
             known_of: source.known_of,
             cured_by: source.cured_by,
             first_cause: source.first_cause,
-            severity: source.severity.severity().or(gravest).unwrap_or(Severity::Note),
+            severity: source.severity.severity().or(worst).unwrap_or(Severity::Note),
             off: DisabledPhases {
                 unasked: source.severity.severity().is_none(),
                 phases: without_severity(&source.phases),
@@ -221,7 +221,7 @@ mod tests {
         let rule = super::compile_rule("x", YamlText(text), &phases, &[]).unwrap();
         assert!(rule.off.unasked);
         assert_eq!(rule.off.phases, ["inference".to_owned()].into());
-        assert_eq!(rule.severity, Severity::Warning, "the gravest one stands for it");
+        assert_eq!(rule.severity, Severity::Warning, "the worst one stands for it");
         assert_eq!(rule.phases.len(), 2);
     }
 
@@ -297,8 +297,8 @@ mod tests {
             ),
             (
                 "copy",
-                "decoy: yes, version: 12.4",
-                "3:16: of subject copy: field decoy: there is no value \"yes\"; there is true, false",
+                "private: yes, version: 12.4",
+                "3:16: of subject copy: field private: there is no value \"yes\"; there is true, false",
             ),
             (
                 "need",
@@ -324,7 +324,7 @@ mod tests {
             ),
             ("copies", "count: \">= 3\"", ""),
             ("copies", "count: 3", ""),
-            ("copy", "decoy: True, used: false, soname: libcupti.so.12", ""),
+            ("copy", "private: True, used: false, soname: libcupti.so.12", ""),
         ] {
             assert_eq!(told(subject, conditions), said, "{conditions}");
         }

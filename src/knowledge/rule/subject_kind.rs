@@ -67,7 +67,7 @@ subject_kinds! {
         text("version"),
         word("owner", OWNER),
         // Whether the copy is private to the tool that bundles it.
-        flag("decoy"),
+        flag("private"),
         flag("loadable"),
         flag("loadable_nvidia"),
         // Whether a program loads it.

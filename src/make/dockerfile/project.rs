@@ -124,7 +124,7 @@ impl<'a> ProjectDockerfile<'a> {
                 says: page.summary.to_owned(),
                 audited: true,
                 seconds: INSTALL_SECONDS,
-                fail_on: if page.recipe.foretold.verdict == Verdict::Warn {
+                fail_on: if page.recipe.predicted.verdict == Verdict::Warn {
                     "error"
                 } else {
                     "warning"

@@ -39,7 +39,7 @@ pub(crate) fn links_that_suffice(target: &ImageFacts, plan: &Plan) -> Vec<Create
     let mut consumers = consumers.map(|number| target.consumers.get(number?));
     let opens_path =
         |consumer: Option<&CuptiConsumer>| consumer.is_some_and(|consumer| consumer.wants.starts_with(b"/"));
-    if plan.is_misled || !consumers.all(opens_path) {
+    if plan.gets_wrong_soname || !consumers.all(opens_path) {
         return Vec::new();
     }
     let links_to = |copy: &CuptiCopy| {

@@ -48,7 +48,7 @@ pub(crate) struct PhaseRecipe {
     pub leaves: Vec<String>,
     pub system: ImageSystem,
     /// The predicted audit of the result.
-    pub foretold: ForetoldAudit,
+    pub predicted: PredictedAudit,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -88,7 +88,7 @@ impl PhaseRecipe {
 
 /// The predicted audit of the result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct ForetoldAudit {
+pub(crate) struct PredictedAudit {
     pub verdict: Verdict,
     /// The rules that cause the verdict.
     pub because: Vec<String>,

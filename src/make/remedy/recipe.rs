@@ -3,7 +3,6 @@
 use super::build_check::{self, names_to_check};
 use super::copy_plan::{CopyPlan, has_library};
 use super::file_ways::{find_in_place, unread_copy};
-use super::foretold_audit::foretell_audit;
 use super::image_system::read_image_system;
 use super::install_context::{InstallContext, RecipeRequest};
 use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
@@ -11,7 +10,8 @@ use super::install_method::InstallMethod;
 use super::made_rootfs::unread_folder;
 use super::method_choice::choose_method;
 use super::opened_paths::{links_at_opened_paths, links_that_suffice, plain_link};
-use super::phase_recipe::{BroughtRelease, ForetoldAudit, PhaseRecipe};
+use super::phase_recipe::{BroughtRelease, PhaseRecipe, PredictedAudit};
+use super::predicted_audit::predict_audit;
 use super::removal::{is_in_volume, plan_removal};
 use super::required_libraries::{RequiredLibrary, apis_newer_than_release};
 use super::search_path_setup::{SearchPathSetup, changed_library_path, set_up_search_path};
@@ -109,7 +109,7 @@ fn blank_recipe(question: &InstallContext<'_>, drop: &[PlanItem]) -> Result<Phas
         check: build_check::check_without_install(target, question.linker, plan, &needs)?,
         leaves: Vec::new(),
         system: system.clone(),
-        foretold: ForetoldAudit {
+        predicted: PredictedAudit {
             verdict: plan.verdict,
             because: plan.because.clone(),
             findings: Vec::new(),
@@ -156,7 +156,7 @@ fn with_links_alone(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Optio
         ..blank.clone()
     };
     let recipe = finish(question, recipe).ok()?;
-    (!is_uncured(question.request, &recipe.foretold.because)).then_some(recipe)
+    (!is_uncured(question.request, &recipe.predicted.because)).then_some(recipe)
 }
 
 /// Whether these rules include one that installing CUPTI should cure.
@@ -185,9 +185,9 @@ fn bring_in(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Result<PhaseR
 
 /// The recipe, unless its predicted audit still fails for a reason that it should cure.
 fn require_cured(question: &InstallContext<'_>, recipe: PhaseRecipe) -> Result<PhaseRecipe, MethodObstacle> {
-    let foretold = &recipe.foretold;
-    if foretold.verdict == Verdict::Fail && is_uncured(question.request, &foretold.because) {
-        let because = foretold.because.join(", ");
+    let predicted = &recipe.predicted;
+    if predicted.verdict == Verdict::Fail && is_uncured(question.request, &predicted.because) {
+        let because = predicted.because.join(", ");
         return Err(format!("the result would not pass its own audit: {because}").into());
     }
     Ok(recipe)
@@ -207,7 +207,7 @@ fn without_search_path(
         ..recipe.clone()
     };
     let recipe = finish(question, recipe)?;
-    Ok((!is_uncured(question.request, &recipe.foretold.because)).then_some(recipe))
+    Ok((!is_uncured(question.request, &recipe.predicted.because)).then_some(recipe))
 }
 
 /// The recipe with a search path that all processes use.
@@ -316,7 +316,7 @@ fn finish(question: &InstallContext<'_>, mut recipe: PhaseRecipe) -> Result<Phas
     let folder = recipe.search_setup.named_folder();
     recipe.library_path = changed_library_path(question.request.target, folder, &recipe.clears);
     let adds;
-    (recipe.foretold, adds) = foretell_audit(question, &recipe)?;
+    (recipe.predicted, adds) = predict_audit(question, &recipe)?;
     recipe.adds = recipe.adds.map(|_| adds);
     if let Some(removal) = &mut recipe.removal {
         removal.after += recipe.adds.unwrap_or_default();

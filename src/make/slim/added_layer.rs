@@ -130,7 +130,7 @@ fn extract_members(making: &SlimInput<'_>, layer: &AddedLayer) -> Result<BTreeMa
 /// Predicts how the written image will be read, from the indexes of its layers.
 ///
 /// Errors: Those of [`gather_added_layer`].
-pub(crate) fn foretell_image(making: &SlimInput<'_>) -> Result<ReadImage, SlimError> {
+pub(crate) fn predict_image(making: &SlimInput<'_>) -> Result<ReadImage, SlimError> {
     let mut image = making.facts.image.clone();
     let mut layers = making.decision.apply(&making.original.layers);
     if !making.decision.is_nothing() {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::SlimError;
-use super::added_layer::{SlimInput, foretell_image};
+use super::added_layer::{SlimInput, predict_image};
 use super::new_image::NewImage;
 use super::output::ReadImage;
 use crate::facts::{self, ImageFacts, ReadLayers};
@@ -31,9 +31,9 @@ pub(crate) fn audit_new_image(
 /// Audits the predicted image for its phase.
 ///
 /// Errors: Those of [`audit_new_image`], or why the image could not be written.
-pub(crate) fn audit_foretold_image(making: &SlimInput<'_>) -> Result<AuditedImage, SlimError> {
+pub(crate) fn audit_predicted_image(making: &SlimInput<'_>) -> Result<AuditedImage, SlimError> {
     making.original.require_own_layers()?;
-    judge_new_image(making, gather_facts(making, foretell_image(making)?))
+    judge_new_image(making, gather_facts(making, predict_image(making)?))
 }
 
 fn gather_facts(making: &SlimInput<'_>, read: ReadImage) -> ImageFacts {

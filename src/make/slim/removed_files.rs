@@ -176,7 +176,7 @@ mod tests {
             keep: Vec::new(),
             drop: paths.iter().map(item).collect(),
             unmet: Vec::new(),
-            is_misled: false,
+            gets_wrong_soname: false,
         };
         let mut decision = SlimDecision::default();
         let (merged, _) = rootfs::merge_layers(&layers);

@@ -107,8 +107,8 @@ impl BoxPicture {
     fn copies<'a>(&mut self, facts: &'a ImageFacts, asked: &[AskedLibrary<'a>]) -> Vec<(usize, &'a CuptiCopy)> {
         let mut by_path = BTreeMap::new();
         let mut copies = Vec::new();
-        // A decoy is shown if something loads it, because its line needs a target.
-        let shown = |copy: &&CuptiCopy| !copy.decoy || !copy.used_by.is_empty();
+        // A private copy is shown if something loads it, because its line needs a target.
+        let shown = |copy: &&CuptiCopy| !copy.private || !copy.used_by.is_empty();
         for copy in facts.copies.iter().filter(shown) {
             let row = self.row(copy_row(copy));
             by_path.insert(&copy.real_path, row);

@@ -47,7 +47,7 @@ pub(super) fn image_section(
             // Comes first: an unchecked part may change everything that follows.
             (gaps(facts))
             (assumptions(audit))
-            @if let Some(command) = &audit.mended_by {
+            @if let Some(command) = &audit.fixed_by {
                 p { b { "To fix it: " } code { (command_text(command)) } }
             }
             // Phases exist for CUPTI only.

@@ -31,10 +31,10 @@ fn cut(layer: &Layer, gone: &[&str]) -> Vec<u8> {
     let mut out = Vec::new();
     rewrite_layer(tar.as_slice(), &cut, &Limits::default(), &mut out).unwrap();
     let after = index(&out);
-    let foretold = cut.apply(&before);
-    assert_eq!(after.entries, foretold.entries);
-    assert_eq!(after.whiteouts, foretold.whiteouts);
-    assert_eq!(after.opaque, foretold.opaque);
+    let predicted = cut.apply(&before);
+    assert_eq!(after.entries, predicted.entries);
+    assert_eq!(after.whiteouts, predicted.whiteouts);
+    assert_eq!(after.opaque, predicted.opaque);
     out
 }
 

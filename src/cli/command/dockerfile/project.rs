@@ -96,8 +96,8 @@ pub fn note_hidden_pytorch(facts: &ImageFacts, recipe: &mut PhaseRecipe) {
             "PyTorch {} of the image, which Python no longer imports",
             escape::escape_bytes(hidden.version.as_bytes())
         ));
-        if recipe.foretold.verdict == Verdict::Pass {
-            recipe.foretold.verdict = Verdict::Warn;
+        if recipe.predicted.verdict == Verdict::Pass {
+            recipe.predicted.verdict = Verdict::Warn;
         }
     }
 }

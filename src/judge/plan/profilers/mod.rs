@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use readiness::ToolReasons;
 
-use crate::facts::{ByWorld, ImageFacts, ProcessContext, StartFailure, World, is_unforetold};
+use crate::facts::{ByWorld, ImageFacts, ProcessContext, StartFailure, World, is_undetermined};
 use crate::judge::plan::profilers::installed_tools::{InstalledTools, ProgramPlace};
 use crate::knowledge::{CuptiNeed, Profiler, ToolCondition};
 use image_linkage::escape;
@@ -218,7 +218,7 @@ fn add_start_failures(
         let failure = StartFailure::of_tool(context, path).filter(|failure| !is_told(failure));
         let Some(failure) = failure else { continue };
         let words = format!("{path} does not start: {}", failure.words);
-        if is_unforetold(&failure.trace) {
+        if is_undetermined(&failure.trace) {
             verdict.unknown.push(words);
         } else {
             verdict.missing.push(words);

@@ -19,7 +19,7 @@ fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
     let context = &facts.contexts.as_is;
     let mut subject = SubjectKind::Copy.subject([
         ("owner", text(copy.owner.kind.name())),
-        ("decoy", flag(copy.decoy)),
+        ("private", flag(copy.private)),
         ("image_status", text(facts.status.as_is.name())),
         // If only a run can show who gets it, do not report a copy that is not reached.
         ("image_serves", flag(facts.provides_cupti() || facts.is_open())),

@@ -6,7 +6,7 @@ use super::rule_subject::{RuleSubject, flag, text};
 use crate::facts::objects::start_failure::FailureCure;
 use crate::facts::software::cuda_runtime::site_packages_of;
 use crate::facts::{self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome};
-use crate::facts::{is_unforetold, join_words};
+use crate::facts::{is_undetermined, join_words};
 use crate::knowledge::rule::SubjectKind;
 use crate::shell_quote::quote_path;
 use image_linkage::elf::ByteString;
@@ -36,7 +36,7 @@ fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
     resolution.root?;
     let failures = facts::unresolved_objects(resolution);
     // A gap already reports what only a run can show.
-    let failures: Vec<&UnresolvedRequest> = failures.filter(|failure| !is_unforetold(&failure.trace)).collect();
+    let failures: Vec<&UnresolvedRequest> = failures.filter(|failure| !is_undetermined(&failure.trace)).collect();
     let words: Vec<LoaderWords<'_>> = failures.iter().map(|failure| words_of(failure)).collect();
     let shown = || {
         failures

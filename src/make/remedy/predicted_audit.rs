@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::install_context::{InstallContext, RecipeRequest};
 use super::made_rootfs::make_rootfs;
-use super::phase_recipe::{ForetoldAudit, PhaseRecipe};
+use super::phase_recipe::{PhaseRecipe, PredictedAudit};
 use crate::facts::{MergedLayers, gather_from_rootfs};
 use crate::judge::audit::judge_image;
 use crate::knowledge::file_interest::LIBRARY_PATH;
@@ -13,10 +13,10 @@ use crate::make::still_works::check_still_works;
 /// The predicted verdict for the phase, and the size of the files that the build writes.
 ///
 /// Errors: An obstacle to a file, or an object that would no longer load.
-pub(super) fn foretell_audit(
+pub(super) fn predict_audit(
     question: &InstallContext<'_>,
     recipe: &PhaseRecipe,
-) -> Result<(ForetoldAudit, u64), String> {
+) -> Result<(PredictedAudit, u64), String> {
     let RecipeRequest {
         target,
         knowledge,
@@ -42,10 +42,10 @@ pub(super) fn foretell_audit(
     let audit = judge_image(facts, knowledge, std::slice::from_ref(phase), &conditions.environment);
     check_still_works(&target.contexts, &audit.facts.contexts)?;
     let plan = audit.plan(phase).unwrap_or(question.request.plan);
-    let foretold = ForetoldAudit {
+    let predicted = PredictedAudit {
         verdict: plan.verdict,
         because: plan.because.clone(),
         findings: audit.findings,
     };
-    Ok((foretold, adds))
+    Ok((predicted, adds))
 }
