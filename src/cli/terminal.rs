@@ -83,7 +83,7 @@ pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
 const NOT_RUN: &str = "no container is started; leave out the options of docker run";
 
 /// Options of other scanners (trivy, grype, syft, dive, docker scout), with a tip.
-const FOREIGN_OPTIONS: [(&str, &str); 13] = [
+const FOREIGN_OPTIONS: [(&str, &str); 14] = [
     ("--json", "here this is --format json"),
     ("--sarif", "here this is --format sarif"),
     ("--severity", "here this is --fail-on SEVERITY"),
@@ -108,8 +108,9 @@ const FOREIGN_OPTIONS: [(&str, &str); 13] = [
     ),
     (
         "-f",
-        "here this is --format FORMAT, or -o FORMAT=FILE; a Dockerfile is read by cupti-audit check FILE",
+        "for a Dockerfile: cupti-audit check FILE; for the format of a report: --format FORMAT",
     ),
+    ("--format", "this command writes no report; leave --format out"),
     ("--image", "here this is the image alone, without an option"),
     (
         "--input",

@@ -363,7 +363,7 @@ fn profiles_lie_in_folders_by_kind() {
     let rules = dir.path().join("phases");
     assert_eq!(
         said(dir.path(), |folders| folders.add_profiles(&rules)),
-        ["DIR/phases: it has none of the folders consumers, cupti, libraries, phases, profilers"]
+        ["DIR/phases: it is itself the folder phases; name the one above it"]
     );
     // A mistyped rules folder would silently find nothing.
     let none = dir.path().join("none");

@@ -78,7 +78,13 @@ impl UserFolders {
         }
         // Otherwise a mistyped folder would silently add nothing.
         if !found {
-            let what = format!("it has none of the folders {}", known.join(", "));
+            let itself = folder
+                .file_name()
+                .and_then(|name| PROFILES.iter().find(|(known, _)| name == *known));
+            let what = match itself {
+                Some((name, _)) => format!("it is itself the folder {name}; name the one above it"),
+                None => format!("it has none of the folders {}", known.join(", ")),
+            };
             self.cannot(folder, &what);
         }
     }

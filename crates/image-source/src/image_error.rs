@@ -92,7 +92,7 @@ pub enum ImageError {
 /// What is offered instead of the platform.
 fn platform_words(what: &str, wanted: &str, offered: &[String]) -> String {
     match offered {
-        [] => format!(" is in {what}: its index lists none"),
+        [] => format!(" is in {what}: its index lists none; copy the image into it again"),
         _ => format!(
             " for platform {wanted} in {what}; it offers {}; choose one with --platform",
             join_names(offered)

@@ -165,7 +165,7 @@ fn why_no_image(file: &str) -> &'static str {
     if ["index.json", "oci-layout", "manifest.json"].contains(&name) {
         return "the file is a part of an image: name the folder or archive that holds it";
     }
-    "the file is neither an archive of docker save, OCI or a root file system, nor a SIF; docker://… names a registry's image"
+    "the file is no image: neither an archive of docker save, OCI or a root file system, nor a SIF; docker save NAME -o FILE writes one"
 }
 
 fn read_scheme(scheme: &str, rest: &str, find_path: &impl Fn(&str) -> Option<PathKind>) -> Option<ImageReference> {

@@ -36,9 +36,7 @@ pub struct RootfsDir {
 impl ImageSource for RootfsDir {
     /// Walks the whole folder. Whatever cannot be read becomes a problem of the layer.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        request.progress.start(0, None);
         let index = walk(&self.dir, &FolderView::default(), request)?;
-        request.progress.finish(0);
         Ok(OpenedImage {
             image: Image::of_root(&self.reference, SourceKind::Rootfs, Platform::host()),
             documents: ImageDocuments::default(),
@@ -91,6 +89,7 @@ struct FolderView {
 
 /// Walks `dir` and all its subfolders.
 fn walk(dir: &Path, view: &FolderView, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError> {
+    request.progress.start(0, None);
     let io_error = ImageError::io(dir.display());
     let limit = request.limits().layer_entries;
     let mut walk = FolderWalk {
@@ -126,6 +125,7 @@ fn walk(dir: &Path, view: &FolderView, request: &OpenRequest<'_>) -> Result<Laye
         }
     }
     walk.read_files();
+    request.progress.finish(0);
     Ok(walk.root.finish())
 }
 

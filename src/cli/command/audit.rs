@@ -41,7 +41,8 @@ Examples:
 /// The text below the options of -h, short enough for one screen.
 const AFTER_SHORT_HELP: &str = "\
 Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
-        docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
+        docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, a path,
+        or - for an archive from standard input
 Exit codes: 0 pass, 1 findings, 2 an error, or the image alone does not show the answer
 Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
 More commands: cache, completions, config, fleet, man, profiles, rules, schema, verify";

@@ -61,7 +61,7 @@ pub fn load_for_images(args: &mut ReadArgs) -> Result<(ProjectConfig, Knowledge)
     for (name, value) in &args.image.environment {
         if let Some(reference) = unexpanded_reference(name, value) {
             report_warning(&format!(
-                "no engine expands {reference} in the value of {name}: it stays as it is written"
+                "no engine expands {reference} in the value of {name}: it stays as it is written; write the image's own value in its place"
             ));
         }
     }
