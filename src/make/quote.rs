@@ -25,7 +25,7 @@ pub(crate) fn require_plain(what: &str, name: &[u8]) -> Result<String, RemedyErr
 pub(crate) fn require_literal(what: &str, name: &[u8]) -> Result<String, RemedyError> {
     let text = std::str::from_utf8(name).ok().filter(|_| is_writable(name));
     // A leading dash would make it an option.
-    let text = text.filter(|text| !text.starts_with('-') && !text.contains(['$', '*', '?', '[', ']', '\\', '"']));
+    let text = text.filter(|text| !text.starts_with('-') && !text.contains(['$', '*', '?', '[', ']', '\\', '"', '\t']));
     text.map(str::to_owned).ok_or_else(|| refused(what, name))
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn require_writable<'t>(what: &str, text: &'t str) -> Result<&'t str,
     can.ok_or_else(|| refused(what, text.as_bytes()))
 }
 
-fn refused(what: &str, name: &[u8]) -> RemedyError {
+pub(crate) fn refused(what: &str, name: &[u8]) -> RemedyError {
     RemedyError::Name {
         what: what.to_owned(),
         name: escape_bytes(name),

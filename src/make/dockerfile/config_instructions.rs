@@ -1,6 +1,6 @@
 //! Instructions that restore the original image's config on an image built from its files.
 
-use crate::make::quote::{quote_env, require_plain, require_writable};
+use crate::make::quote::{quote_env, refused, require_plain, require_writable};
 use crate::make::remedy::RemedyError;
 use image_source::Healthcheck;
 use image_source::ImageConfig;
@@ -14,6 +14,9 @@ pub(crate) fn config_instructions(config: &ImageConfig, set: &[(&str, &str)]) ->
     for (key, value) in &settings.labels {
         // The key is quoted too: a config allows any key, and a space would end the word.
         let key = require_writable("a label", key)?;
+        if key.contains('=') {
+            return Err(refused("a label", key.as_bytes()));
+        }
         let value = require_writable(&format!("the label {key}"), value)?;
         lines.push(format!("LABEL {}={}", quote_env(key), quote_env(value)));
     }
@@ -22,8 +25,7 @@ pub(crate) fn config_instructions(config: &ImageConfig, set: &[(&str, &str)]) ->
         lines.push(format!("EXPOSE {port}"));
     }
     for volume in &settings.volumes {
-        // As JSON, one at a time: the plain form would split a path at a space.
-        lines.push(format!("VOLUME {}", array(std::slice::from_ref(volume))));
+        lines.push(format!("VOLUME {}", volume_path(volume)?));
     }
     if let Some(folder) = &config.working_dir {
         // Quoted, because a trailing space would be lost: the rest of the line is the path.
@@ -55,6 +57,24 @@ pub(crate) fn config_instructions(config: &ImageConfig, set: &[(&str, &str)]) ->
         lines.push(format!("ONBUILD {}", require_writable("a trigger", line)?));
     }
     Ok(lines)
+}
+
+/// A path for `VOLUME`, in which the builders expand variables and quotes even in JSON. The plain form has escapes, and
+/// ends at a space.
+fn volume_path(volume: &String) -> Result<String, RemedyError> {
+    const SPECIAL: [char; 4] = ['$', '\\', '"', '\''];
+    if !volume.contains(SPECIAL) {
+        return Ok(array(std::slice::from_ref(volume)));
+    }
+    let volume = require_writable("a volume", volume)?;
+    if volume.contains([' ', '\t']) {
+        return Err(refused("a volume", volume.as_bytes()));
+    }
+    let escaped = volume.chars().flat_map(|letter| {
+        let escape = SPECIAL.contains(&letter).then_some('\\');
+        escape.into_iter().chain([letter])
+    });
+    Ok(escaped.collect())
 }
 
 /// The environment variables, each once.
@@ -113,9 +133,33 @@ pub(super) fn array(words: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::config_instructions;
+    use super::{config_instructions, volume_path};
     use image_source::ImageConfig;
     use image_source::{ContainerSettings, Healthcheck};
+
+    #[test]
+    fn volumes_and_labels_are_kept_or_refused_as_the_builders_read_them() {
+        for (path, expected) in [
+            ("/data", Some(r#"["/data"]"#)),
+            ("/my data", Some(r#"["/my data"]"#)),
+            (r"/v$d", Some(r"/v\$d")),
+            (r#"/v\b"'"#, Some(r#"/v\\b\"\'"#)),
+            ("/my $data", None),
+        ] {
+            assert_eq!(volume_path(&path.to_owned()).ok().as_deref(), expected, "{path}");
+        }
+        let labels = [("a=b".to_owned(), "c".to_owned())].into_iter().collect();
+        let settings = ContainerSettings {
+            labels,
+            ..ContainerSettings::default()
+        };
+        let config = ImageConfig {
+            settings,
+            ..ImageConfig::default()
+        };
+        let refused = config_instructions(&config, &[]).unwrap_err().to_string();
+        assert_eq!(refused, "a label cannot be written into a Dockerfile: a=b");
+    }
 
     #[test]
     fn a_config_is_written_so_that_nothing_in_it_is_replaced() {

@@ -206,22 +206,28 @@ impl<'a> ProjectDockerfile<'a> {
         self.builder.as_ref().is_some_and(|builder| builder.pytorch.is_some())
     }
 
-    /// The Cloud Build config for a file of this name.
+    /// The Cloud Build config for a file of this name, which pushes to `image`.
     ///
     /// Errors: [`TemplateError`] if a template fails.
-    pub(crate) fn cloudbuild(&self, templates: &DockerfileTemplates, file: &str) -> Result<String, TemplateError> {
+    pub(crate) fn cloudbuild(
+        &self,
+        templates: &DockerfileTemplates,
+        file: &str,
+        image: Option<&str>,
+    ) -> Result<String, TemplateError> {
         #[derive(Serialize)]
         struct CloudBuild<'f> {
             file: &'f str,
-            name: &'static str,
+            image: &'f str,
             machine: &'f str,
             seconds: u32,
             targets: Vec<BuildTarget>,
         }
         let targets = self.targets();
         let page = CloudBuild {
-            file,
-            name: "project",
+            // Cloud Build replaces variables in all fields.
+            file: &file.replace('$', "$$"),
+            image: image.unwrap_or("europe-docker.pkg.dev/$PROJECT_ID/repository/project"),
             machine: if self.builds_pytorch() {
                 &self.machines.compiles.machine
             } else {

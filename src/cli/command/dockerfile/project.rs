@@ -35,8 +35,10 @@ pub fn render_project(
     }
     let text = project.dockerfile(templates)?;
     let cloudbuild = asked.args.cloudbuild.as_ref();
-    let cloudbuild = cloudbuild
-        .map(|cloudbuild| project.cloudbuild(templates, &name_in_context(asked.args.file.as_deref(), cloudbuild)));
+    let cloudbuild = cloudbuild.map(|cloudbuild| {
+        let file = name_in_context(asked.args.file.as_deref(), cloudbuild);
+        project.cloudbuild(templates, &file, asked.args.vertex.image_uri.as_deref())
+    });
     Ok((text, cloudbuild.transpose()?))
 }
 

@@ -24,7 +24,7 @@ pub struct VertexArgs {
     vertex: Option<PathBuf>,
     /// Name of the built image in its registry; without a tag, the phase is the tag
     #[arg(long, value_name = "NAME", requires = "vertex", value_parser = check_image_name)]
-    image_uri: Option<String>,
+    pub(super) image_uri: Option<String>,
     /// Bucket for traces, logs and models: `gs://NAME/FOLDER`; each phase gets a folder in it
     #[arg(long, value_name = "BUCKET", requires = "vertex", value_parser = bucket)]
     bucket: Option<String>,
