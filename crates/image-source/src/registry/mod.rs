@@ -117,9 +117,10 @@ impl ImageSource for RegistrySource {
         };
         let ControlFlow::Continue(found) = manifest::fetch_manifest(&client, &self.reference, limit, choose)?;
         let (bytes, platform, config) = self.config(&client, &found.manifest, limit)?;
+        // First: an artifact has no platform.
+        let layers = describe_layers(written, &found.manifest, &config, request.limits())?;
         // A manifest without an index states its platform only in the config.
         expect_platform(written, &platform, request.platform)?;
-        let layers = describe_layers(written, &found.manifest, &config, request.limits())?;
         Ok(OpenedImage {
             image: Image {
                 reference: self.written.clone(),

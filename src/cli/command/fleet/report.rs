@@ -50,6 +50,11 @@ pub struct FleetReportArgs {
 impl FleetReportArgs {
     /// Reports on the results of a fleet.
     pub(super) fn run(self) -> Result<RunExit, CommandError> {
+        if self.since.is_some()
+            && [ReportFormat::Json, ReportFormat::Csv, ReportFormat::Prometheus].contains(&self.format)
+        {
+            return Err("--since needs --format text, markdown or html: the others have no place for changes".into());
+        }
         let kept = read_results(&self.out)?;
         // Both runs mostly share their results, which may be many and far away.
         let earlier = match (&self.since, &self.since_results) {
