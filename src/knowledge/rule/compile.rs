@@ -298,7 +298,7 @@ mod tests {
             (
                 "copy",
                 "private: yes, version: 12.4",
-                "3:16: of subject copy: field private: there is no value \"yes\"; there is true, false",
+                "3:18: of subject copy: field private: there is no value \"yes\"; there is true, false",
             ),
             (
                 "need",
