@@ -312,7 +312,7 @@ fn wheel(builder: &Builder) {
     builder.put("torch-2.5.1.dist-info/METADATA", metadata);
     let torch = format!(
         "FROM python:1\nCOPY torch {SITE}/torch\nCOPY torch-2.5.1.dist-info {SITE}/torch-2.5.1.dist-info\n\
-         LABEL by=\"a $test\"\nRUN touch /srv/mine && chown 1000:1000 /srv/mine && chmod 4750 /srv/mine\n\
+         LABEL by=\"a $test\"\nVOLUME /v\\$d\\\"x\\\\y\nVOLUME [\"/my data\"]\nRUN touch /srv/mine && chown 1000:1000 /srv/mine && chmod 4750 /srv/mine\n\
          USER 1000\nWORKDIR /srv\nCMD [\"python3\", \"-c\", \"print('hello')\"]\n"
     );
     builder.must_build("torch:1", &torch);
@@ -340,8 +340,7 @@ fn for_inference(builder: &Builder, object: &str) {
     println!("whole:1 for inference: {saved} bytes less");
     assert!(saved > 36_000_000, "{saved}\n{text}");
     let config = |image: &str| {
-        let what =
-            "{{json .Config.Env}} {{json .Config.Cmd}} {{.Config.User}} {{.Config.WorkingDir}} {{json .Config.Labels}}";
+        let what = "{{json .Config.Env}} {{json .Config.Cmd}} {{.Config.User}} {{.Config.WorkingDir}} {{json .Config.Labels}} {{json .Config.Volumes}}";
         builder.engine.must(&["image", "inspect", "--format", what, image])
     };
     assert_eq!(config("made:1"), config("whole:1"));
