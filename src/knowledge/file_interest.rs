@@ -2,7 +2,7 @@
 
 use super::knowledge_base::Knowledge;
 use super::packages::PackageManager;
-use image_linkage::layer::{IndexOptions, WantedFiles};
+use image_linkage::layer::{IndexOptions, RPM_DATABASES, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that identify the system, its packages and their CUDA version.
@@ -209,6 +209,7 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
     });
     let header = library.header_version.iter().map(|header| header.file.clone());
     let kept = KEPT.iter().map(|text| (*text).to_owned());
+    let rpm = RPM_DATABASES.iter().map(|path| (*path).to_owned());
     let hashed = library.family.iter().filter_map(|member| member.hashed.as_ref());
     let names = library.family.iter().filter_map(|member| member.mentioned.clone());
     let own_version = library.own_version.iter().map(|own| own.begin.clone());
@@ -241,7 +242,7 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
     IndexOptions {
         limits: Limits::default(),
         interest: WantedFiles {
-            kept: kept.chain(of_library).chain(checked).chain(header).collect(),
+            kept: kept.chain(rpm).chain(of_library).chain(checked).chain(header).collect(),
             // Only the prefix: the rest is a version, which may be newer than the table.
             hashed: hashed.map(|begin| format!("{begin}*")).collect(),
             names: names.chain(texts).collect(),

@@ -32,6 +32,8 @@ pub struct Limits {
     pub path_bytes: usize,
     /// Bytes of one kept file, such as `/etc/ld.so.cache`.
     pub kept_file: u64,
+    /// Bytes of rpm's database. They are in memory until its layer's file ends; then only a list of libraries stays.
+    pub rpm_database: u64,
     /// Bytes of one text that is kept only if it contains a given word. A longer text counts as not containing it.
     pub searched_file: u64,
     /// Bytes of all kept files of one layer.
@@ -79,6 +81,8 @@ impl Default for Limits {
             sparse_regions: 10_000,
             path_bytes: 4096,
             kept_file: 32 << 20,
+            // A package takes about 100 kB.
+            rpm_database: 64 << 20,
             // The longest Python module in a PyTorch 2.8 environment has 1.2 MB; the longest one with ctypes has 0.3
             // MB.
             searched_file: 1 << 20,
@@ -104,7 +108,7 @@ impl Default for Limits {
 type LimitSetter = (&'static str, fn(&mut Limits, u64));
 
 /// The user-settable limits. Paths and links are fixed, because Linux limits them.
-const SETTERS: [LimitSetter; 22] = [
+const SETTERS: [LimitSetter; 23] = [
     ("layer-bytes", |limits, value| limits.layer_bytes = value),
     ("image-bytes", |limits, value| limits.image_bytes = value),
     ("layer-ratio", |limits, value| limits.layer_ratio = value),
@@ -117,6 +121,7 @@ const SETTERS: [LimitSetter; 22] = [
     ("tar-metadata", |limits, value| limits.tar_metadata = count(value)),
     ("sparse-regions", |limits, value| limits.sparse_regions = count(value)),
     ("kept-file", |limits, value| limits.kept_file = value),
+    ("rpm-database", |limits, value| limits.rpm_database = value),
     ("searched-file", |limits, value| limits.searched_file = value),
     ("kept-total", |limits, value| limits.kept_total = value),
     ("image-kept", |limits, value| limits.image_kept = value),

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::index::{FileFacts, LayerEntry};
 use super::installed_list::InstalledList;
 use super::interest::IndexOptions;
+use super::rpm_database::{self, is_rpm_database};
 use crate::digest::to_hex;
 use crate::elf::ElfStream;
 use crate::elf::mentions::NameMatcher;
@@ -25,6 +26,7 @@ pub(crate) struct FileReader<'a> {
     kept_limit: u64,
     /// The list format and path, if the file is a list of installed files.
     list: Option<(InstalledList, RootPath)>,
+    is_rpm_database: bool,
     /// The words that the file must contain to be kept; `None` if it is kept unconditionally or not at all.
     words: Option<&'a NameMatcher>,
     /// The words that the file must contain if it is a script, and its size limit.
@@ -62,9 +64,11 @@ impl<'a> FileReader<'a> {
             kept_limit: match words {
                 _ if for_shell => SHELL_TEXT,
                 Some(_) => limits.searched_file,
+                None if is_rpm_database(path) => limits.rpm_database,
                 None => limits.kept_file,
             },
             list: InstalledList::of_path(path).map(|list| (list, path.clone())),
+            is_rpm_database: is_rpm_database(path),
             words,
             script: (script_words, limits.searched_file),
             hasher: interest.needs_digest(path).then(Sha256::new),
@@ -159,6 +163,9 @@ impl<'a> FileReader<'a> {
         if let (Some(content), Some((list, path))) = (&mut kept, self.list) {
             *content = list.essence(&path, content);
         }
+        if self.is_rpm_database {
+            kept = kept.and_then(|database| rpm_database::essence(&database));
+        }
         let facts = FileFacts {
             bytes: self.bytes,
             mode: self.mode,
@@ -168,7 +175,8 @@ impl<'a> FileReader<'a> {
             // The caller sets the owner from the tar header.
             ..FileFacts::default()
         };
-        (facts, too_large)
+        // Only the owner of a file comes from rpm's database, and that may be unknown.
+        (facts, too_large && !self.is_rpm_database)
     }
 }
 

@@ -22,6 +22,7 @@ mod interest;
 mod kept;
 mod links;
 mod rewritten_layers;
+mod rpm_databases;
 mod sparse;
 
 use std::collections::BTreeMap;
