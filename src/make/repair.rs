@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::dockerfile::{DockerfileTemplates, TemplateError};
 use super::quote;
-use super::remedy::image_system::{ImageSystem, PipTarget, find_pip_target, read_image_system};
+use super::remedy::image_system::{ImageSystem, PipTarget, SystemInstaller, find_pip_target, read_image_system};
 use crate::facts::{ImageFacts, OwnerKind};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::PackageRepair;
@@ -50,6 +50,11 @@ fn repair_commands(
             "apt-get update".to_owned(),
             format!("apt-get install -y --reinstall {packages}"),
         ],
+        OwnerKind::Rpm => {
+            let program = system.dnf.map(SystemInstaller::program);
+            let command = |program| format!("{program} reinstall -y {packages}");
+            program.map(command).into_iter().collect()
+        }
         OwnerKind::Conda => {
             let program = system
                 .conda

@@ -80,6 +80,44 @@ fn wheel(layer: Layer, name: &str, version: &str, files: &[(&str, usize)]) -> La
         )
 }
 
+/// The database that `crates/image-linkage/testdata/rpm/make.sh` made with the real rpm.
+fn rpm_database() -> Vec<u8> {
+    let packed = include_bytes!("../../crates/image-linkage/testdata/rpm/rpmdb.sqlite.zst");
+    zstd::decode_all(&packed[..]).unwrap()
+}
+
+#[test]
+fn a_copy_belongs_to_the_rpm_package_that_lists_it() {
+    let database = rpm_database();
+    let toolkit = "usr/local/cuda-12.4/targets/x86_64-linux/lib";
+    let layer = || {
+        Layer::new()
+            .file(format!("{toolkit}/libcupti.so.2024.1.1"), cupti("libcupti.so.12"))
+            .file("opt/own/libcupti.so.12", cupti("libcupti.so.12"))
+    };
+    let of_package = "libcupti.so.2024.1.1: 12.4.127 by package, of cuda-cupti-12-4 12.4.127-1";
+    let (by_hand, unknown) = (
+        "libcupti.so.12: ?, of  ?",
+        "libcupti.so.2024.1.1: 12.4 by file-name, of  ?",
+    );
+    // Fedora has the database in the other folder.
+    for path in ["var/lib/rpm/rpmdb.sqlite", "usr/lib/sysimage/rpm/rpmdb.sqlite"] {
+        let shut = layer().file(path, &database).file(format!("{path}-wal"), "");
+        assert_eq!(copies(&shut), [by_hand, of_package]);
+        for end in ["wal", "journal"] {
+            let open = layer().file(path, &database).file(format!("{path}-{end}"), "x");
+            assert_eq!(copies(&open), [by_hand, unknown]);
+        }
+        let damaged = layer().file(path, &database[..database.len() / 2]);
+        assert_eq!(copies(&damaged), [by_hand, unknown]);
+    }
+    // A damaged database does not make an older one valid.
+    let two = layer()
+        .file("usr/lib/sysimage/rpm/rpmdb.sqlite", &database)
+        .file("var/lib/rpm/rpmdb.sqlite", "damaged");
+    assert_eq!(copies(&two), [by_hand, unknown]);
+}
+
 #[test]
 fn of_two_wheels_in_one_folder_the_one_that_lists_the_file_has_it() {
     let (old, new) = (cupti("libcupti.so.11.8"), cupti("libcupti.so.12"));

@@ -1,10 +1,12 @@
-//! Compares the missing files and unmet requirements that the audit finds with those of the real dpkg and pip.
+//! Compares the missing files and unmet requirements that the audit finds with those of the real dpkg, rpm
+//! and pip.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cupti_audit::facts::ImageFacts;
+use cupti_audit::facts::{CuptiCopy, ImageFacts};
+use testkit::elf::Elf;
 use testkit::layer::Layer;
 
 use crate::chroot::Root;
@@ -333,7 +335,7 @@ fn environment(pip: &Path) -> Root {
     succeeded(Command::new("cp").arg("-r").arg(pip).arg(root.path(VENV_SITE)));
     std::fs::create_dir(root.path("wheels")).unwrap();
     let library = root.path("library.so");
-    std::fs::write(&library, testkit::elf::Elf::library("libtriton.so").build()).unwrap();
+    std::fs::write(&library, Elf::library("libtriton.so").build()).unwrap();
     let mut make = Command::new("python3");
     make.args(["-c", WHEEL])
         .arg(root.path("wheels"))
@@ -382,4 +384,105 @@ fn the_printed_commands_repair_what_they_are_printed_for() {
         }
         assert_eq!(findings(&root), []);
     }
+}
+
+/// The owners of the copies in a root file system, by path; empty if unknown.
+fn rpm_owners(root: &Root) -> BTreeMap<String, String> {
+    let facts = crate::facts_of_root::facts(root, "/", &[], &["/bin/sh"]);
+    let owner = |copy: &CuptiCopy| {
+        let version = copy.owner.version.clone().unwrap_or_default();
+        format!("{} {version}", copy.owner.name).trim().to_owned()
+    };
+    let copies = facts.copies.iter();
+    copies.map(|copy| (copy.real_path.to_string(), owner(copy))).collect()
+}
+
+/// A package with these files, which all have the content of `/library`, installed by the real rpm.
+fn install_rpm(root: &mut Root, name: &str, version: &str, files: &[&str]) {
+    let files = files.join("\n");
+    let spec = format!(
+        "Name: {name}\nVersion: {version}\nRelease: 1\nSummary: a test\nLicense: none\nAutoReqProv: no\n%description\n\
+         A test.\n%install\nfor file in $(echo '{files}'); do install -D /library %{{buildroot}}$file; done\n%files\n\
+         {files}\n"
+    );
+    std::fs::write(root.path("package.spec"), spec).unwrap();
+    let script = "mkdir -p /var/tmp && rpmbuild -bb --quiet --nodebuginfo --target x86_64 --define '_topdir /rpmbuild' \
+                  --define '_rpmdir /' --define '_rpmfilename package.rpm' --define '_build_id_links none' \
+                  --define '__os_install_post %{nil}' /package.spec && \
+                  rpm --dbpath /var/lib/rpm -i --nodeps --replacefiles /package.rpm && rm -r /package.* /rpmbuild";
+    root.run(&[RPM_PATH, "/bin/sh", "-c", script]);
+}
+
+const RPM_PATH: &str = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
+
+#[test]
+fn the_real_rpm_names_the_same_owners_and_missing_files() {
+    let Some(parts) = crate::support::part("dnf") else {
+        return;
+    };
+    let mut root = Root::new(b"");
+    let copied = Command::new("cp")
+        .args(["-a", "--remove-destination"])
+        .arg(parts.join("."))
+        .arg(root.path(""))
+        .status();
+    assert!(copied.unwrap().success());
+    root.run(&[RPM_PATH, "/sbin/ldconfig"]);
+    std::fs::write(root.path("library"), Elf::library("libcupti.so.12").build()).unwrap();
+    let toolkit = "/usr/local/cuda-12.4/targets/x86_64-linux/lib";
+    let (own, profiler) = (
+        format!("{toolkit}/libcupti.so.2024.1.1"),
+        format!("{toolkit}/libnvperf_host.so"),
+    );
+    let (by_hand, replaced) = ("/opt/own/libcupti.so.12", "/opt/other/libcupti.so.12");
+    install_rpm(&mut root, "cuda-cupti-12-4", "12.4.127", &[&own, &profiler, replaced]);
+    std::fs::write(
+        root.path("library"),
+        Elf::library("libcupti.so.12").string("other").build(),
+    )
+    .unwrap();
+    install_rpm(&mut root, "other", "2", &[replaced]);
+    root.run(&[
+        "/bin/sh",
+        "-c",
+        &format!("mkdir -p /opt/own && cp /library {by_hand} && rm {profiler}"),
+    ]);
+    let owners = rpm_owners(&root);
+    assert_eq!(owners.len(), 3);
+    for (path, owner) in &owners {
+        let query = [
+            "/usr/bin/rpm",
+            "--dbpath",
+            "/var/lib/rpm",
+            "-qf",
+            "--qf",
+            "%{NAME} %{EVR}",
+            path,
+        ];
+        let output = root.command(&[&[RPM_PATH][..], &query].concat()).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let of_rpm = if output.status.success() { said.as_str() } else { "" };
+        assert_eq!(owner, of_rpm, "{path}");
+    }
+    assert_eq!(owners[by_hand], "");
+    let facts = crate::facts_of_root::facts(&root, "/", &[], &["/bin/sh"]);
+    let missing = facts.related.incomplete.iter().flat_map(|package| &package.missing);
+    let ours: BTreeSet<String> = missing.map(|file| format!("missing     {}", file.path)).collect();
+    let verify = [
+        "/usr/bin/rpm",
+        "--dbpath",
+        "/var/lib/rpm",
+        "-Va",
+        "--nodeps",
+        "--nodigest",
+    ];
+    let output = root.command(&[&[RPM_PATH][..], &verify].concat()).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let of_rpm: BTreeSet<String> = said
+        .lines()
+        .filter(|line| line.starts_with("missing"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(ours, of_rpm);
+    assert_eq!(ours.len(), 1);
 }

@@ -121,7 +121,8 @@ pub(crate) fn find_version(
 fn package_version(library: &LibraryProfile, owner: &FileOwner) -> Option<String> {
     // A package that bundles CUPTI, such as PyTorch, has its own version.
     let version = owner.version.as_ref().filter(|_| is_package_of(library, &owner.name))?;
-    // Debian writes `12.4.127~12.4.1-2`, which starts with the release of the library.
+    // Debian writes `12.4.127~12.4.1-2`, which starts with the release of the library. An epoch is no part of it.
+    let version = version.rsplit(':').next().unwrap_or(version);
     let upstream = version.split(['~', '-']).next().unwrap_or(version);
     Some(upstream.to_owned())
 }

@@ -1,9 +1,10 @@
-//! Finds the package of a file in the databases of dpkg, pip and conda, or the tool whose directory contains it.
+//! Finds the package of a file in the databases of dpkg, rpm, pip and conda, or the tool whose directory contains it.
 
 use crate::byte_search::contains_bytes;
 use crate::facts::software::conda_records::{conda_environment_of, conda_records};
+use crate::facts::software::rpm_database::installed_rpms;
 use crate::knowledge::{BundleFolder, Knowledge, KnowledgeTables, LibraryProfile};
-use image_linkage::layer::listed_files;
+use image_linkage::layer::{RpmPackage, listed_files};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 use python_path::normal_name;
@@ -26,11 +27,13 @@ pub enum OwnerKind {
     Pip,
     /// A dpkg package.
     Deb,
+    /// An rpm package.
+    Rpm,
     /// A conda package.
     Conda,
     /// A private copy of a tool.
     Bundled,
-    /// Unknown: copied by hand, or in a database that is not read (rpm).
+    /// Unknown: copied by hand, or in a database that is not read.
     Unknown,
 }
 
@@ -40,6 +43,7 @@ impl OwnerKind {
         match self {
             Self::Pip => "pip",
             Self::Deb => "deb",
+            Self::Rpm => "rpm",
             Self::Conda => "conda",
             Self::Bundled => "bundled",
             Self::Unknown => "unknown",
@@ -79,6 +83,7 @@ pub fn find_owner(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath) -> Fi
             version: None,
         })
         .or_else(|| deb(rootfs, path))
+        .or_else(|| rpm(rootfs, path))
         .or_else(|| pip(library, rootfs, path))
         .or_else(|| conda(library, rootfs, path))
         .unwrap_or(FileOwner {
@@ -88,13 +93,18 @@ pub fn find_owner(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath) -> Fi
         })
 }
 
+/// The paths by which a package may list a file. One built before the usr-merge lists `/lib/…` for a file that is now in
+/// `/usr/lib/…`.
+fn listed_paths(path: &RootPath) -> Vec<Vec<u8>> {
+    let before_usr_merge = path.as_bytes().strip_prefix(b"usr/");
+    let before_usr_merge = before_usr_merge.map(|rest| [b"/", rest].concat());
+    [path.absolute()].into_iter().chain(before_usr_merge).collect()
+}
+
 /// The package whose list in `/var/lib/dpkg/info` contains the file, possibly by its path before the usr-merge.
 fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let directory = rootfs.lookup(b"/var/lib/dpkg/info").ok()?;
-    // A package built before the usr-merge lists `/lib/…` for a file that is now in `/usr/lib/…`.
-    let before_usr_merge = path.as_bytes().strip_prefix(b"usr/");
-    let before_usr_merge = before_usr_merge.map(|rest| [b"/", rest].concat());
-    let listed: Vec<Vec<u8>> = [path.absolute()].into_iter().chain(before_usr_merge).collect();
+    let listed = listed_paths(path);
     rootfs
         .children(directory.node)
         .filter(|(name, _)| name.ends_with(b".list"))
@@ -112,6 +122,22 @@ fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
                 name,
             })
         })
+}
+
+/// The package that contains the file according to rpm's database.
+fn rpm(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
+    let listed = listed_paths(path);
+    let owns = |package: &RpmPackage<'_>| {
+        package
+            .libraries
+            .iter()
+            .any(|file| listed.iter().any(|path| path == file))
+    };
+    installed_rpms(rootfs)?.find(owns).map(|package| FileOwner {
+        kind: OwnerKind::Rpm,
+        name: text(package.name),
+        version: Some(text(package.version)),
+    })
 }
 
 /// The version of an installed dpkg package. A package with only its configuration left is not installed.

@@ -20,5 +20,6 @@ pub mod process_variants;
 pub mod python;
 pub mod related_software;
 pub mod requirements;
+pub(crate) mod rpm_database;
 pub mod search_path;
 pub mod source_openers;

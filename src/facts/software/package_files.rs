@@ -6,9 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use crate::facts::software::file_owner::{OwnerKind, installed_deb};
+use crate::facts::software::rpm_database::rpms_of_list;
 use crate::knowledge::packages::{CuptiPackages, PackageManager};
 use crate::knowledge::{ConsumerProfile, KnowledgeTables};
-use image_linkage::layer::{is_installed_list, is_library_name, listed_files};
+use image_linkage::layer::{
+    RpmPackage, is_installed_list, is_library_name, is_rpm_database, listed_files, rpm_packages,
+};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 use python_path::PythonDistribution;
@@ -16,7 +19,7 @@ use python_path::PythonDistribution;
 /// An installed package with missing files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncompletePackage {
-    /// The manager whose list contains it: pip, dpkg or conda.
+    /// The manager whose list contains it: pip, dpkg, rpm or conda.
     pub kind: OwnerKind,
     /// Its name; normalized for a Python distribution.
     pub name: String,
@@ -63,7 +66,7 @@ type ListedPackage = ((OwnerKind, String, String), Vec<RootPath>);
 
 /// Whether the file at a path may be a package's file list.
 pub(crate) fn is_package_list(path: &RootPath) -> bool {
-    is_installed_list(path) || is_conda_list(path)
+    is_installed_list(path) || is_conda_list(path) || is_rpm_database(path)
 }
 
 fn is_conda_list(path: &RootPath) -> bool {
@@ -76,6 +79,8 @@ pub(crate) fn listed_parts(path: &RootPath, content: &[u8]) -> Vec<RootPath> {
         CondaPackage::read(content)
             .map(|package| package.files(path))
             .unwrap_or_default()
+    } else if is_rpm_database(path) {
+        rpm_packages(content).flat_map(|package| rpm_files(&package)).collect()
     } else {
         listed_files(path, content).into_iter().map(|file| file.path).collect()
     };
@@ -85,6 +90,11 @@ pub(crate) fn listed_parts(path: &RootPath, content: &[u8]) -> Vec<RootPath> {
         is_library_name(file.name()) || is_module
     };
     files.into_iter().filter(is_part).collect()
+}
+
+fn rpm_files(package: &RpmPackage<'_>) -> Vec<RootPath> {
+    let libraries = package.libraries.iter();
+    libraries.map(|path| RootPath::new(path)).collect()
 }
 
 fn is_in_site(path: &RootPath) -> bool {
@@ -103,8 +113,11 @@ pub(crate) fn find_incomplete(
     let diverted = diversions(rootfs);
     let mut found: Vec<IncompletePackage> = lists
         .iter()
-        .filter_map(|list| {
-            let ((kind, name, version), files) = read_list(rootfs, &tables.packages, list, distributions)?;
+        .flat_map(|list| {
+            let packages = listed_packages(rootfs, &tables.packages, list, distributions);
+            packages.into_iter().map(move |package| (list, package))
+        })
+        .filter_map(|(list, ((kind, name, version), files))| {
             let is_there = |path: &RootPath| {
                 let mut places = [Some(path), diverted.get(path)].into_iter().flatten();
                 places.any(|path| rootfs.lookup_link(&path.absolute()).is_ok())
@@ -149,6 +162,26 @@ fn is_dispensable(tables: &KnowledgeTables, path: &RootPath) -> bool {
     let without = &tables.packages.without;
     let is_without = |folder: &[u8]| without.iter().any(|name| name.as_bytes() == folder);
     path.parent().split_components().any(is_without) || !tables.dead_weight.match_path(path.as_bytes()).kinds.is_empty()
+}
+
+/// The packages of a list that are checked and installed, with their libraries and modules.
+fn listed_packages(
+    rootfs: &Rootfs,
+    packages: &CuptiPackages,
+    list: &RootPath,
+    distributions: &[PythonDistribution],
+) -> Vec<ListedPackage> {
+    if !is_rpm_database(list) {
+        return read_list(rootfs, packages, list, distributions).into_iter().collect();
+    }
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let all = rpms_of_list(rootfs, list).into_iter().flatten();
+    let all = all.map(|package| {
+        let files = rpm_files(&package);
+        ((OwnerKind::Rpm, text(package.name), text(package.version)), files)
+    });
+    all.filter(|((_, name, _), _)| packages.checked_package(PackageManager::System, name).is_some())
+        .collect()
 }
 
 /// The package of a list, with its libraries and modules; `None` for a package that is not checked or not installed.

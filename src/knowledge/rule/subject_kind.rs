@@ -416,11 +416,11 @@ impl SubjectKind {
     }
 }
 
-const MANAGER: &[&str] = &["pip", "deb", "conda"];
+const MANAGER: &[&str] = &["pip", "deb", "rpm", "conda"];
 const REQUIREMENT_STATE: &[&str] = &["missing", "other-version"];
 const STATUS: &[&str] = &["loadable", "unloadable", "headers-only", "absent"];
 const LIBC: &[&str] = &["glibc", "musl", "none"];
-const OWNER: &[&str] = &["pip", "deb", "conda", "bundled", "unknown"];
+const OWNER: &[&str] = &["pip", "deb", "rpm", "conda", "bundled", "unknown"];
 const ASKS: &[&str] = &[RequestKind::Needed.name(), RequestKind::Dlopen.name()];
 const IMPACT: &[&str] = &[
     FailureImpact::Import.name(),

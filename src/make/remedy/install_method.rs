@@ -181,14 +181,21 @@ impl InstallMethod {
 
     /// Whether it does the same as a package repair.
     pub(crate) fn repairs(&self, repair: &PackageRepair) -> bool {
-        let name_of = |package: &str| package.split('=').next().unwrap_or_default().to_owned();
         match self {
             Self::Pip(pip) => {
                 repair.manager == OwnerKind::Pip && repair.environment == pip.site && repair.packages == pip.wheels
             }
-            Self::Package(package) if package.manager == SystemInstaller::AptGet => {
-                let mut names = repair.packages.iter().map(|package| name_of(package));
-                repair.manager == OwnerKind::Deb && names.all(|name| name == package.name)
+            Self::Package(package) => {
+                let (manager, is) = match package.manager {
+                    SystemInstaller::AptGet => (OwnerKind::Deb, '='),
+                    _ => (OwnerKind::Rpm, '-'),
+                };
+                let is_it = |other: &String| {
+                    other
+                        .strip_prefix(&package.name)
+                        .is_some_and(|rest| rest.starts_with(is))
+                };
+                repair.manager == manager && repair.packages.iter().all(is_it)
             }
             _ => false,
         }

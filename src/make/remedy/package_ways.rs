@@ -8,6 +8,7 @@ use super::install_method::{CondaInstall, InstallMethod, PackageInstall, PipInst
 use super::target_release::choose_wheel;
 use crate::facts::software::conda_records::conda_records;
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
+use crate::facts::software::rpm_database::installed_rpms;
 use crate::knowledge::fill_version;
 use image_linkage::path::RootPath;
 
@@ -143,7 +144,7 @@ fn package(question: &InstallContext<'_>, manager: SystemInstaller) -> Result<In
         manager,
         is_listed: match manager {
             SystemInstaller::AptGet => is_listed_by_dpkg(question, &name),
-            _ => is_perhaps_listed_by_rpm(question, release.cuda),
+            _ => is_perhaps_listed_by_rpm(question, &name, release.cuda),
         },
         name,
         version,
@@ -162,9 +163,13 @@ fn is_listed_by_dpkg(question: &InstallContext<'_>, package: &str) -> bool {
     lists.any(|list| rootfs.file(format!("/var/lib/dpkg/info/{list}").as_bytes()).is_some())
 }
 
-/// Whether the toolkit's folder exists. The rpm database is not read, so the generated command queries it.
-fn is_perhaps_listed_by_rpm(question: &InstallContext<'_>, cuda: CudaVersion) -> bool {
+/// Whether rpm's database has a package; if it cannot be read, whether the toolkit's folder exists. So the generated
+/// command queries rpm.
+fn is_perhaps_listed_by_rpm(question: &InstallContext<'_>, package: &str, cuda: CudaVersion) -> bool {
     let rootfs = &question.request.target.contexts.as_is.rootfs;
+    if let Some(mut packages) = installed_rpms(rootfs) {
+        return packages.any(|listed| listed.name == package.as_bytes());
+    }
     // …/targets/x86_64-linux/lib
     let toolkit = question.toolkit_folder(cuda).parent().parent().parent();
     rootfs.lookup(&toolkit.absolute()).is_ok()

@@ -73,7 +73,9 @@ red_hat() {
   local to=$kit/layers/red-hat
   system red-hat rocky 9.4
   cp -a "$parts/dnf/." "$to"
-  mkdir -p "$to/etc/yum.repos.d"
+  mkdir -p "$to/etc/yum.repos.d" "$to/etc/rpm"
+  # Debian's rpm has its database in the home directory.
+  echo '%_dbpath /var/lib/rpm' >"$to/etc/rpm/macros"
   printf '%s\n' '#!/bin/sh' 'exec cp "/mnt/rpms/${3##*/}" "$2"' >"$to/usr/bin/curl"
   chmod 755 "$to/usr/bin/curl"
   chroot "$to" /sbin/ldconfig

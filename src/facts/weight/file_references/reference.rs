@@ -2,7 +2,7 @@
 
 use crate::facts::weight::dead_weight::DeadWeightFile;
 use image_linkage::elf::ByteString;
-use image_linkage::layer::{FileFacts, is_installed_list};
+use image_linkage::layer::{FileFacts, is_installed_list, is_rpm_database};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, RootfsNode};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn is_setting(path: &RootPath) -> bool {
         .iter()
         .any(|folder| above.name().ends_with(folder.as_bytes()));
     let is_cache = above.as_bytes() == b"etc" && path.name().starts_with(b"ld.so.");
-    !is_installed_list(path) && !is_record && !is_cache
+    !is_installed_list(path) && !is_rpm_database(path) && !is_record && !is_cache
 }
 
 impl ObjectInventory {

@@ -67,7 +67,7 @@ fn is_unknown(owner: &FileOwner) -> bool {
     match owner.kind {
         OwnerKind::Unknown => true,
         OwnerKind::Pip => !begins("nvidia"),
-        OwnerKind::Deb | OwnerKind::Conda | OwnerKind::Bundled => false,
+        OwnerKind::Deb | OwnerKind::Rpm | OwnerKind::Conda | OwnerKind::Bundled => false,
     }
 }
 

@@ -127,6 +127,7 @@ mod tests {
         let owners = [
             OwnerKind::Pip,
             OwnerKind::Deb,
+            OwnerKind::Rpm,
             OwnerKind::Conda,
             OwnerKind::Bundled,
             OwnerKind::Unknown,

@@ -114,7 +114,11 @@ fn removed_words(facts: &ImageFacts, gone: &[&MissingFile]) -> String {
 
 fn repair(package: &IncompletePackage) -> PackageRepair {
     let IncompletePackage { name, version, .. } = package;
-    let is = if package.kind == OwnerKind::Pip { "==" } else { "=" };
+    let is = match package.kind {
+        OwnerKind::Pip => "==",
+        OwnerKind::Rpm => "-",
+        _ => "=",
+    };
     PackageRepair {
         manager: package.kind,
         environment: package.environment(),

@@ -1,0 +1,33 @@
+//! The packages in rpm's database of an image.
+
+use image_linkage::layer::{RPM_DATABASES, RpmPackage, rpm_packages};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+
+/// The path of rpm's database and its content; `None` if the image has none that was read.
+fn database(rootfs: &Rootfs) -> Option<(RootPath, &[u8])> {
+    let found = |path: &&str| rootfs.lookup(format!("/{path}").as_bytes()).ok();
+    // An unreadable database does not make an older one valid.
+    let database = RPM_DATABASES.iter().find_map(found)?.path.absolute();
+    // A transaction that is not in the database yet, or not undone yet (sqlite.org/wal.html, sqlite.org/atomiccommit.html).
+    let is_open = |end: &[u8]| {
+        rootfs
+            .file(&[&database, end].concat())
+            .is_some_and(|file| file.bytes > 0)
+    };
+    if is_open(b"-wal") || is_open(b"-journal") {
+        return None;
+    }
+    Some((RootPath::new(&database), rootfs.content(&database)?))
+}
+
+/// The installed packages with libraries; `None` if the image has no database that can be read.
+pub(crate) fn installed_rpms(rootfs: &Rootfs) -> Option<impl Iterator<Item = RpmPackage<'_>>> {
+    database(rootfs).map(|(_, content)| rpm_packages(content))
+}
+
+/// The installed packages with libraries, if their database is at this path.
+pub(crate) fn rpms_of_list<'r>(rootfs: &'r Rootfs, list: &RootPath) -> Option<impl Iterator<Item = RpmPackage<'r>>> {
+    let (path, content) = database(rootfs)?;
+    (path == *list).then(|| rpm_packages(content))
+}
