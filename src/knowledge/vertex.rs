@@ -42,7 +42,7 @@ pub fn find_machine<'k>(rows: &'k [VertexAccelerator], text: &str) -> Result<Ver
     };
     let accelerator = rows.iter().find(is_meant).ok_or_else(|| {
         let names: Vec<&str> = rows.iter().map(|row| row.accelerator.as_str()).collect();
-        unknown_name("accelerator", name, &names)
+        unknown_name("machine for", name, &names)
     })?;
     let machines = &accelerator.machines;
     let found = count.parse().ok().and_then(|count| machines.get_key_value(&count));
@@ -87,7 +87,7 @@ mod tests {
         );
         let said = found("NVIDIA_L5").unwrap_err();
         assert!(
-            said.starts_with("there is no accelerator \"NVIDIA_L5\"; did you mean \"NVIDIA_L4\"?"),
+            said.starts_with("there is no machine for \"NVIDIA_L5\"; did you mean \"NVIDIA_L4\"?"),
             "{said}"
         );
     }
