@@ -453,19 +453,16 @@ fn code_begin(segments: &[ProgramHeader], entry: u64) -> Option<u64> {
     (1..code.p_filesz).contains(&place).then_some(place)
 }
 
-/// The dynamic section and up to `limit` bytes before it in the same loaded segment. Some versions of patchelf put a
-/// grown string table there.
+/// The dynamic section and up to `limit` bytes before it, back to the code or constants. Some versions of patchelf put
+/// grown tables there, and each of its runs adds a segment.
 fn before_dynamic(segments: &[ProgramHeader], limit: u64) -> Option<ElfRange> {
     let dynamic = dynamic_range(segments)?;
-    let loaded = segments.iter().find(|segment| {
-        let range = ElfRange {
-            what: dynamic.what,
-            offset: segment.p_offset,
-            bytes: segment.p_filesz,
-        };
-        segment.p_type == abi::PT_LOAD && range.holds(&dynamic)
-    })?;
-    let offset = loaded.p_offset.max(dynamic.offset.saturating_sub(limit));
+    let fixed = segments
+        .iter()
+        .filter(|segment| segment.p_type == abi::PT_LOAD && segment.p_flags & abi::PF_W == 0);
+    let ends = fixed.map(|segment| segment.p_offset.saturating_add(segment.p_filesz));
+    let begin = ends.filter(|end| *end <= dynamic.offset).max().unwrap_or(0);
+    let offset = begin.max(dynamic.offset.saturating_sub(limit));
     Some(ElfRange {
         offset,
         bytes: dynamic.end() - offset,
