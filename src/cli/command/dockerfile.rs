@@ -237,7 +237,7 @@ fn read_source(prepared: &PreparedCommand, from: &str) -> Result<(String, ImageF
 /// The name of the image for `FROM`.
 fn base(args: &DockerfileArgs, facts: &ImageFacts) -> Result<String, CommandError> {
     let name = match &args.base {
-        Some(name) => Some(image_name::check_image_name(name)?),
+        Some(name) => Some(image_name::with_tag(image_name::check_image_name(name)?)),
         None => image_name::image_name_for_from(&facts.image)?,
     };
     let image = &args.image_name;

@@ -21,9 +21,15 @@ pub(crate) fn image_name_for_from(image: &Image) -> Result<Option<String>, Remed
         }
         _ => match pushed_digest(&name, &image.repo_digests) {
             Some(digest) => format!("{name}@{digest}"),
-            None => name,
+            None => with_tag(name),
         },
     }))
+}
+
+/// The name with a tag: `FROM` takes a name without one for a stage of the file, if there is a stage of that name.
+pub(crate) fn with_tag(name: String) -> String {
+    let is_bare = !name.contains(['/', ':', '@']);
+    if is_bare { name + ":latest" } else { name }
 }
 
 /// The digest of the image in the registry of `name`, if it was pulled from there or pushed to it.
@@ -56,7 +62,7 @@ pub(crate) fn check_image_name(name: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_image_name, image_name_for_from};
+    use super::{check_image_name, image_name_for_from, with_tag};
     use image_source::{Image, ImageConfig, Platform, SourceKind};
 
     fn name(reference: &str, source: SourceKind) -> Result<Option<String>, String> {
@@ -72,6 +78,20 @@ mod tests {
         };
         let name = image_name_for_from(&image).map_err(|refusal| refusal.to_string())?;
         Ok(name.map(|name| name.replace(&digest, "DIGEST")))
+    }
+
+    #[test]
+    fn a_bare_name_gets_a_tag_so_that_no_stage_is_taken_for_it() {
+        for (given, expected) in [
+            ("training", "training:latest"),
+            ("training:1", "training:1"),
+            ("a/training", "a/training"),
+            ("training@sha256:0", "training@sha256:0"),
+        ] {
+            assert_eq!(with_tag(given.to_owned()), expected);
+        }
+        let of_engine = name("docker-daemon:training", SourceKind::DockerDaemon);
+        assert_eq!(of_engine, Ok(Some("training:latest".to_owned())));
     }
 
     #[test]

@@ -56,21 +56,10 @@ impl DockerfileTemplates {
     }
 }
 
-/// The image's name for `FROM`, which would take a name without a tag for a stage of the file.
-fn with_tag(name: &str) -> String {
-    let is_bare = !name.contains(['/', ':', '@']) && name != "scratch";
-    if is_bare {
-        format!("{name}:latest")
-    } else {
-        name.to_owned()
-    }
-}
-
 fn filters(environment: &mut Environment<'static>) {
     environment.add_filter("sh", |text: &str| quote_shell(text));
     environment.add_filter("env", |text: &str| quote::quote_env(text));
     environment.add_filter("comment", |text: &str| quote::comment_line(text));
-    environment.add_filter("image", with_tag);
     environment.add_filter("size", crate::size::format_size);
     environment.add_filter("filename", |path: &str| {
         path.rsplit('/').next().unwrap_or_default().to_owned()
@@ -103,22 +92,4 @@ pub(super) fn tidy(text: &str) -> String {
         out.pop();
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::with_tag;
-
-    #[test]
-    fn a_bare_name_gets_a_tag_so_that_no_stage_is_taken_for_it() {
-        for (name, expected) in [
-            ("training", "training:latest"),
-            ("scratch", "scratch"),
-            ("training:1", "training:1"),
-            ("a/training", "a/training"),
-            ("training@sha256:0", "training@sha256:0"),
-        ] {
-            assert_eq!(with_tag(name), expected);
-        }
-    }
 }
