@@ -13,6 +13,8 @@ use super::patterns::matches_name_pattern;
 pub struct BuildStepTable {
     /// The contents of base images.
     pub images: Vec<BaseImage>,
+    /// Parts of the names of base images on which no wheel is known to be installed.
+    pub without_wheels: Vec<String>,
     /// The packages that a step may install.
     pub packages: Vec<InstalledPackage>,
     /// The programs that install and remove packages.
@@ -23,6 +25,8 @@ pub struct BuildStepTable {
     pub harmless: Vec<String>,
     /// The programs that copy files within an image.
     pub copiers: Vec<String>,
+    /// The commands that write files, but not of the library unless they name it.
+    pub writers: Vec<String>,
     /// The programs that build or unpack, and so may add files, but remove none.
     pub adders: Vec<String>,
     /// The programs that delete their arguments.
@@ -103,9 +107,9 @@ pub struct InstalledPackage {
     pub manager: PackageManager,
     /// Its names, with `{major}` and `{minor}` for the CUDA numbers, or with `*` at the start or the end.
     pub names: Vec<String>,
-    /// The start of an extra that must be requested.
+    /// Its extras, one of which must be requested; without any, none may be. A final `*` matches any suffix.
     #[serde(default)]
-    pub extra: Option<String>,
+    pub extras: Vec<String>,
     /// The part of the library that it installs.
     pub brings: StepYield,
     /// Whether people install it in the belief that it contains the library.
@@ -123,9 +127,9 @@ pub struct InstalledPackage {
     /// Parts of the index address or the version that mean a build without the library.
     #[serde(default)]
     pub unless: Vec<String>,
-    /// The first major version with this effect; that of a pinned older one is unknown.
+    /// The first version with this effect; that of an older one is unknown.
     #[serde(default)]
-    pub since: Option<u32>,
+    pub since: Option<String>,
     /// How certain the entry is.
     pub certainty: Certainty,
 }
@@ -148,7 +152,13 @@ pub struct ManagerProgram {
     /// The words with no effect on the library.
     #[serde(default)]
     pub harmless: Vec<String>,
-    /// The options with a value as their own word.
+    /// The words that change its settings.
+    #[serde(default)]
+    pub configures: Vec<String>,
+    /// The options without a value that leave open neither what is installed nor what is removed.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// Such options of an installation with a value; behind a blank, the start of the value.
     #[serde(default)]
     pub values: Vec<String>,
     /// The options whose value names packages that the Dockerfile does not show.
@@ -160,6 +170,15 @@ pub struct ManagerProgram {
     /// The options whose value is the only index of packages.
     #[serde(default)]
     pub indexes: Vec<String>,
+    /// The indexes with known packages; a final `*` matches any suffix.
+    #[serde(default)]
+    pub known_indexes: Vec<String>,
+    /// The variables that may change what it installs, and its files of settings.
+    #[serde(default)]
+    pub settings: Vec<String>,
+    /// The exceptions from these.
+    #[serde(default)]
+    pub harmless_settings: Vec<String>,
     /// The options that leave dependencies out.
     #[serde(default)]
     pub alone: Vec<String>,
@@ -187,10 +206,12 @@ impl BuildStepTable {
         let at = self.packages.iter().position(is_any).unwrap_or(self.packages.len());
         self.packages.splice(at..at, more.packages);
         self.images.extend(more.images);
+        self.without_wheels.extend(more.without_wheels);
         self.managers.extend(more.managers);
         self.prefixes.extend(more.prefixes);
         self.harmless.extend(more.harmless);
         self.copiers.extend(more.copiers);
+        self.writers.extend(more.writers);
         self.adders.extend(more.adders);
         self.deleters.extend(more.deleters);
         self.movers.extend(more.movers);
@@ -216,9 +237,11 @@ impl BuildStepTable {
     ) -> Option<(&InstalledPackage, Option<(u32, u32)>)> {
         let mut all = self.packages.iter().filter(|package| package.manager == manager);
         all.find_map(|package| {
-            let has_extra = |extra: &String| extras.iter().any(|own| own.starts_with(extra.as_str()));
+            let has_extra = |extra: &String| extras.iter().any(|own| matches_name_pattern(own.as_bytes(), extra));
             let cuda = package.names.iter().find_map(|own| cuda_of_name(own, name))?;
-            package.extra.as_ref().is_none_or(has_extra).then_some((package, cuda))
+            let is_any = cuda.is_none() && package.names.iter().any(|own| own == "*");
+            let fits = is_any || package.extras.is_empty() && extras.is_empty() || package.extras.iter().any(has_extra);
+            fits.then_some((package, cuda))
         })
     }
 }
@@ -291,6 +314,8 @@ mod tests {
             (Pip, "torch", &[], Some((StepYield::Wheel, None))),
             (Pip, "jax", &[], Some((StepYield::Nothing, None))),
             (Pip, "jax", &["cuda12"], Some((StepYield::Wheel, None))),
+            (Pip, "jax", &["cuda12_local"], Some((StepYield::Unknown, None))),
+            (Pip, "transformers", &["torch"], Some((StepYield::Unknown, None))),
             (Pip, "some-package", &[], Some((StepYield::Unknown, None))),
         ] {
             assert_eq!(find(manager, name, extras), expected, "{name}");

@@ -35,10 +35,16 @@ pub(super) enum CommandEffect {
     ChangesDirectory(Option<ShellWord>),
     /// Runs the text of a script in a shell.
     Runs(String),
+    /// Changes the settings of a package manager.
+    Configures(PackageManager),
+    /// Writes files, which may be the library if these words name it. `is_adder` if it may add others, for a reason.
+    Writes {
+        words: Vec<ShellWord>,
+        why: String,
+        is_adder: bool,
+    },
     /// Copies files within the image.
     Copies(Vec<ShellWord>),
-    /// May add files that the Dockerfile does not show, for a reason.
-    MayAdd(String),
     /// May add and remove anything, for a reason.
     MayChange(String),
 }
@@ -50,6 +56,8 @@ pub(super) struct Installation {
     pub packages: Vec<NamedPackage>,
     /// The option or word that stands for packages which the Dockerfile does not show.
     pub hidden: Option<String>,
+    /// An option that leaves open what is installed.
+    pub open: Option<String>,
     /// The folder to install into.
     pub target: Option<String>,
     /// The address of the only index.
@@ -102,7 +110,11 @@ pub(super) fn read_command(words: &[ShellWord], input: Option<&str>, table: &Bui
         _ if is_system && has(&table.searchers) => search_effect(arguments, table),
         _ if is_system && has(&table.copiers) => CommandEffect::Copies(arguments.to_vec()),
         _ if is_system && has(&table.harmless) => CommandEffect::Nothing,
-        _ if has(&table.adders) => CommandEffect::MayAdd(format!("runs {}", shown(words))),
+        _ if has(&table.adders) || has(&table.writers) => CommandEffect::Writes {
+            words: arguments.to_vec(),
+            why: format!("runs {}", shown(words)),
+            is_adder: has(&table.adders),
+        },
         _ => CommandEffect::MayChange(format!("runs {}", shown(words))),
     }
 }
@@ -171,6 +183,28 @@ fn option_value<'w>(options: &[String], word: &'w ShellWord, behind: &'w [ShellW
     options.iter().any(|option| option == name).then_some((value, 0))
 }
 
+/// The number of words behind an option that is known to leave nothing open; `None` for any other.
+fn harmless_option(manager: &ManagerProgram, word: &ShellWord, behind: &[ShellWord]) -> Option<usize> {
+    let text = &*word.text;
+    let is_flag = |flag: &str| manager.flags.iter().any(|own| own == flag);
+    // -qy is -q -y.
+    let cluster = text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+    if is_flag(text) || cluster.is_some_and(|letters| letters.chars().all(|one| is_flag(&format!("-{one}")))) {
+        return Some(0);
+    }
+    manager.values.iter().find_map(|entry| {
+        let (option, start) = entry.split_once(' ').unwrap_or((entry, ""));
+        if text == option {
+            return behind.first().filter(|value| value.text.starts_with(start)).map(|_| 1);
+        }
+        let value = text.strip_prefix(option)?;
+        let value = value
+            .strip_prefix('=')
+            .or((!option.starts_with("--")).then_some(value))?;
+        value.starts_with(start).then_some(0)
+    })
+}
+
 /// The effect of a package manager; `None` if its first word is unknown.
 fn manager_effect(manager: &ManagerProgram, arguments: &[ShellWord]) -> Option<CommandEffect> {
     let mut verb = None;
@@ -179,16 +213,23 @@ fn manager_effect(manager: &ManagerProgram, arguments: &[ShellWord]) -> Option<C
         manager: manager.manager,
         packages: Vec::new(),
         hidden: None,
+        open: None,
         target: None,
         index: None,
         has_dependencies: true,
     };
     let mut operands = Vec::new();
     let mut with_orphans = false;
+    let mut other_option = None;
     let mut rest = arguments;
     while let Some((word, behind)) = rest.split_first() {
         let mut skipped = 0;
-        with_orphans |= manager.orphans.contains(&word.text);
+        let is_option = word.text.starts_with('-');
+        let is_orphans = manager.orphans.contains(&word.text);
+        with_orphans |= is_orphans;
+        if is_option && !is_orphans && harmless_option(manager, word, behind) != Some(0) {
+            other_option.get_or_insert(&word.text);
+        }
         if let Some((value, taken)) = option_value(&manager.lists, word, behind) {
             hidden.get_or_insert_with(|| format!("{} {value}", word.text.split('=').next().unwrap_or_default()));
             skipped = taken;
@@ -196,16 +237,22 @@ fn manager_effect(manager: &ManagerProgram, arguments: &[ShellWord]) -> Option<C
             installation.target = Some(value.to_owned());
             skipped = taken;
         } else if let Some((value, taken)) = option_value(&manager.indexes, word, behind) {
+            let is_it = |own: &String| matches_name_pattern(value.as_bytes(), own);
+            if !manager.known_indexes.iter().any(is_it) {
+                installation.open.get_or_insert_with(|| word.text.clone());
+            }
             installation.index = Some(value.to_owned());
             skipped = taken;
-        } else if manager.values.contains(&word.text) {
-            skipped = 1;
         } else if manager.alone.contains(&word.text) {
             installation.has_dependencies = false;
-        } else if verb.is_none() && (!word.text.starts_with('-') || manager.harmless.contains(&word.text)) {
+        } else if verb.is_none() && (!is_option || manager.harmless.contains(&word.text)) {
             verb = Some(word);
-        } else if !word.text.starts_with('-') {
+        } else if !is_option {
             operands.push(word.clone());
+        } else if let Some(taken) = harmless_option(manager, word, behind) {
+            skipped = taken;
+        } else if !is_orphans {
+            installation.open.get_or_insert_with(|| word.text.clone());
         }
         rest = behind.get(skipped..).unwrap_or_default();
     }
@@ -213,28 +260,56 @@ fn manager_effect(manager: &ManagerProgram, arguments: &[ShellWord]) -> Option<C
         return Some(CommandEffect::Nothing);
     };
     let is = |list: &[String]| list.contains(&verb.text);
+    if is(&manager.configures) {
+        return Some(CommandEffect::Configures(manager.manager));
+    }
     if is(&manager.harmless) {
         return Some(CommandEffect::Nothing);
     }
     if is(&manager.removes) || is(&manager.orphans) {
-        return Some(CommandEffect::Uninstalls(Removal {
-            manager: manager.manager,
-            names: operands,
-            with_orphans,
-        }));
+        return Some(removal_effect(manager.manager, operands, with_orphans, other_option));
     }
     if !is(&manager.installs) {
         return None;
     }
+    installation.hidden = hidden;
+    Some(installation_effect(installation, operands))
+}
+
+/// The effect of an installation with these words.
+fn installation_effect(mut installation: Installation, operands: Vec<ShellWord>) -> CommandEffect {
+    // apt removes a package with a minus behind its name.
+    if let Some(word) = operands.iter().find(|word| word.text.ends_with('-')) {
+        return CommandEffect::MayChange(format!("installs {}", word.text));
+    }
     for word in operands {
-        if is_file_or_address(&word) {
-            hidden.get_or_insert_with(|| word.text.clone());
+        // A marker is a condition.
+        if is_file_or_address(&word) || word.text.contains(';') {
+            installation.hidden.get_or_insert_with(|| word.text.clone());
         } else {
-            installation.packages.push(named_package(manager.manager, word));
+            installation.packages.push(named_package(installation.manager, word));
         }
     }
-    installation.hidden = hidden;
-    Some(CommandEffect::Installs(installation))
+    CommandEffect::Installs(installation)
+}
+
+/// The effect of removing packages, maybe with an option that leaves open which.
+fn removal_effect(
+    manager: PackageManager,
+    names: Vec<ShellWord>,
+    with_orphans: bool,
+    other_option: Option<&String>,
+) -> CommandEffect {
+    // apt installs a package with a plus behind its name. g++ is a name.
+    let installs = |word: &&ShellWord| word.text.ends_with('+') && !word.text.ends_with("++");
+    match other_option.or(names.iter().find(installs).map(|word| &word.text)) {
+        Some(other) => CommandEffect::MayChange(format!("removes packages with {other}")),
+        None => CommandEffect::Uninstalls(Removal {
+            manager,
+            names,
+            with_orphans,
+        }),
+    }
 }
 
 /// Whether a word of an installation is a file, a folder, an address or a variable instead of a name.
@@ -312,7 +387,8 @@ fn search_effect(arguments: &[ShellWord], table: &BuildStepTable) -> CommandEffe
         .iter()
         .position(|word| matches!(&*word.text, "-exec" | "-execdir" | "-ok"));
     let program = runs.and_then(|at| tests.get(at + 1)).map(|word| &*word.text);
-    let is_harmless = program.is_none_or(|program| table.harmless.iter().any(|own| own == program));
+    let mut harmless = table.harmless.iter().chain(&table.writers);
+    let is_harmless = program.is_none_or(|program| harmless.any(|own| own == program));
     let deletes = program.is_some_and(|program| table.deleters.iter().any(|own| own == program));
     if !has("-delete") && is_harmless {
         return CommandEffect::Nothing;

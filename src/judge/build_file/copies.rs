@@ -209,8 +209,9 @@ impl StageWalk<'_> {
     fn may_configure(&self, run: &RunAction) -> bool {
         let table = &self.known.tables.build_steps;
         let is_hidden = |words: &[ShellWord], input: Option<&str>| {
-            use CommandEffect::{MayAdd, MayChange, Runs};
-            matches!(read_command(words, input, table), MayAdd(_) | MayChange(_) | Runs(_))
+            use CommandEffect::{MayChange, Runs, Writes};
+            let effect = read_command(words, input, table);
+            matches!(effect, Writes { is_adder: true, .. } | MayChange(_) | Runs(_))
         };
         match &run.program {
             RunProgram::Shell(script) => {
@@ -244,7 +245,7 @@ impl StageWalk<'_> {
                 .is_some_and(|value| value.contains('$') || value.split(':').any(is_it)),
             StepAction::Run(run) => self.may_configure(run),
             StepAction::Copy(copy) => copy.target.contains("ld.so.conf") || copy.from.is_none() && copy.target == "/",
-            StepAction::Arguments(_) | StepAction::Directory(_) => false,
+            StepAction::Arguments { .. } | StepAction::Directory(_) => false,
         };
         let is_named = now
             .library_path

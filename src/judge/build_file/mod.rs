@@ -4,9 +4,10 @@
 //! their owner and folder; or it is not known, since a line. The steps lead from state to state:
 //!
 //! 1. FROM takes the state of a stage, of an image in the table of base images, or none is known.
-//! 2. A package manager adds the copy of a package in the table, or nothing, or nobody knows.
+//! 2. A package manager adds the copy of a package in the table, or nothing, or nobody knows. An option, an index or a
+//!    setting that is not in the table leaves it open.
 //! 3. Removing packages and deleting paths takes the copies away that they certainly reach; what may reach one makes
-//!    the state unknown.
+//!    the state unknown, and so does a loss after a step that may have put a copy elsewhere.
 //! 4. COPY of a stage brings the copies that are in its sources, along the links of the toolkit.
 //! 5. A program that is not in the table makes the state unknown; so does a step under a condition, if it changes it.
 //!

@@ -35,10 +35,16 @@ impl StageWalk<'_> {
                 matches!(package.brings, StepYield::Unknown | StepYield::Library)
                     || package.names.iter().any(|own| own != "*") && name.contains('*')
             }) && removal.manager == PackageManager::System
+                // Conda removes what depends on a package, too.
+                || removal.manager == PackageManager::Conda
                 || name.contains(&self.known.library.package_word)
         };
         let fate = |copy: &mut LibraryCopy| match &mut copy.owner {
             Some(owner) if owner.manager == removal.manager && is_open => CopyFate::Unknown,
+            // The packages of a base image are not listed.
+            Some(owner) if removal.manager != PackageManager::System && owner.name.is_none() && owner.via.is_none() => {
+                CopyFate::Unknown
+            }
             Some(owner) if owner.manager == removal.manager => {
                 owner.fate_of_removal(&names, removal.with_orphans, is_related)
             }
@@ -60,6 +66,13 @@ impl StageWalk<'_> {
     pub(super) fn install(&self, now: &mut StageState, installation: &Installation, step: &mut CurrentStep<'_>) {
         let line = step.place.line;
         let table = &self.known.tables.build_steps;
+        let words: Vec<&str> = installation.packages.iter().map(|named| &*named.word.text).collect();
+        let is_configured = now.configured.contains(&installation.manager);
+        let open = installation.open.as_ref().map(|option| format!("with {option}"));
+        if let Some(open) = open.or_else(|| is_configured.then(|| words.join(" "))) {
+            now.may_gain(line, format!("installs {open}"));
+            return;
+        }
         for named in &installation.packages {
             let Some((package, release)) = table.package(installation.manager, &named.name, &named.extras) else {
                 continue;
@@ -79,7 +92,13 @@ impl StageWalk<'_> {
                 Some(_) => StepYield::Library,
                 None => yield_of(package, installation, &named.word.text),
             };
+            if package.dependency && brings == StepYield::Nothing {
+                now.left_out.insert(named.name.clone());
+            }
             match brings {
+                StepYield::Wheel if now.may_differ(package, &named.name) => {
+                    now.may_gain(line, format!("installs {}", named.word.text));
+                }
                 StepYield::Unknown => now.may_gain(line, format!("installs {}", named.word.text)),
                 StepYield::Nothing if package.brings == StepYield::Nothing && !package.trap => {}
                 StepYield::Nothing | StepYield::Absent | StepYield::Stub => {
@@ -259,10 +278,7 @@ fn yield_of(package: &InstalledPackage, installation: &Installation, word: &str)
         Some(_) => word.contains(part),
         None => index.contains(part),
     });
-    let pinned = word
-        .split_once("==")
-        .and_then(|(_, version)| version.split('.').next()?.trim().parse::<u32>().ok());
-    let is_older = package.since.zip(pinned).is_some_and(|(since, pinned)| pinned < since);
+    let is_older = package.since.as_ref().is_some_and(|since| may_be_older(word, since));
     match package.brings {
         StepYield::Library | StepYield::Wheel if is_without => StepYield::Nothing,
         StepYield::Library | StepYield::Wheel if is_older => StepYield::Unknown,
@@ -271,6 +287,30 @@ fn yield_of(package: &InstalledPackage, installation: &Installation, word: &str)
         }
         brings => brings,
     }
+}
+
+/// Whether a requirement may mean a version older than another.
+fn may_be_older(word: &str, since: &str) -> bool {
+    let is_operator = |letter: char| "=<>~!".contains(letter);
+    let specifiers = word.find(is_operator).and_then(|start| word.get(start..));
+    specifiers.is_some_and(|specifiers| {
+        specifiers.split(',').any(|part| {
+            let version = part.trim_start_matches(|letter| is_operator(letter) || letter == ' ');
+            let operator = part.strip_suffix(version).unwrap_or_default().trim();
+            match operator {
+                ">" | ">=" | "!=" => false,
+                "<" => first_numbers(version) <= first_numbers(since),
+                _ => first_numbers(version) < first_numbers(since),
+            }
+        })
+    })
+}
+
+/// The first two numbers of a version; 0 for one that is missing.
+fn first_numbers(version: &str) -> (u32, u32) {
+    let mut parts = version.split(|letter: char| !letter.is_ascii_digit());
+    let mut next = || parts.next().and_then(|part| part.parse().ok()).unwrap_or(0);
+    (next(), next())
 }
 
 /// The edit that puts another package in the place of one, if its word is in the Dockerfile.

@@ -14,6 +14,9 @@ pub(super) enum LibraryPresence {
     Unknown(BuildDoubt),
 }
 
+/// What a step does that may not run.
+pub(super) const CONDITION: &str = "adds or removes it under a condition";
+
 /// The first step whose effect the Dockerfile does not show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildDoubt {
@@ -115,10 +118,14 @@ impl LibraryPresence {
     pub(super) fn joined(self, after: Self, line: usize) -> Self {
         match (self, after) {
             (before, after) if before == after => before,
-            (Self::Present(copies), Self::Present(_)) => Self::Present(copies),
+            // A copy that is there either way.
+            (Self::Present(mut copies), Self::Present(others)) if copies.iter().any(|own| others.contains(own)) => {
+                copies.retain(|own| others.contains(own));
+                Self::Present(copies)
+            }
             (Self::Unknown(doubt), _) | (_, Self::Unknown(doubt)) => Self::Unknown(doubt),
             _ => {
-                let why = "adds or removes it under a condition".to_owned();
+                let why = CONDITION.to_owned();
                 Self::Unknown(BuildDoubt { line, why })
             }
         }

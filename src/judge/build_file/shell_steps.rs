@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use container_start::parse_script;
 use shuck_ast::{
-    Assignment, AssignmentValue, BinaryOp, Command, CompoundCommand, DeclOperand, HeredocBodyPart, Redirect,
-    RedirectTarget, SimpleCommand, Stmt, StmtSeq, Word, WordPart, WordPartNode,
+    Assignment, AssignmentValue, BinaryOp, BuiltinCommand, Command, CompoundCommand, DeclOperand, HeredocBodyPart,
+    Redirect, RedirectKind, RedirectTarget, SimpleCommand, Stmt, StmtSeq, Word, WordPart, WordPartNode,
 };
 
 use super::builder_words::{Variables, fill_variables};
@@ -43,6 +43,10 @@ pub(super) enum ShellStep {
     Subshell(Vec<Self>),
     /// May run or not: a condition, a loop, or what a failure would stop.
     Maybe(Vec<Self>),
+    /// Sets a variable.
+    Sets(String),
+    /// Writes a file by a redirection.
+    Overwrites(ShellWord),
     /// A text that the parser does not read.
     Unreadable,
 }
@@ -50,8 +54,17 @@ pub(super) enum ShellStep {
 /// The maximum number of commands of a script. A function counts each time it is called.
 const COMMANDS: usize = 10_000;
 
-/// Reads a script. `variables` are those of the build.
+/// Reads the script of a RUN, whose failure ends the build. `variables` are those of the build.
 pub(super) fn read_script(script: &JoinedText, variables: &Variables) -> Vec<ShellStep> {
+    read_process(script, variables, true)
+}
+
+/// Reads a script within another one, which may go on if it fails.
+pub(super) fn read_inner_script(script: &JoinedText, variables: &Variables) -> Vec<ShellStep> {
+    read_process(script, variables, false)
+}
+
+fn read_process(script: &JoinedText, variables: &Variables, ends_build: bool) -> Vec<ShellStep> {
     let Some(body) = parse_script(&script.text) else {
         return vec![ShellStep::Unreadable];
     };
@@ -60,6 +73,9 @@ pub(super) fn read_script(script: &JoinedText, variables: &Variables) -> Vec<She
         variables: variables.clone(),
         functions: BTreeMap::new(),
         commands_left: COMMANDS,
+        is_checked: ends_build,
+        ends_build,
+        may_have_ended: false,
     };
     reader.list(&body)
 }
@@ -69,14 +85,75 @@ struct ScriptReader<'s> {
     variables: Variables,
     functions: BTreeMap<String, Vec<ShellStep>>,
     commands_left: usize,
+    /// Whether the build fails if the current statement does.
+    is_checked: bool,
+    /// Whether the build fails if the current process does.
+    ends_build: bool,
+    /// Whether an earlier statement may have ended the process, and not the build.
+    may_have_ended: bool,
+}
+
+/// The programs whose failure is an answer.
+const CONDITIONS: [&str; 13] = [
+    "test", "[", "grep", "egrep", "fgrep", "command", "which", "type", "hash", "false", "cmp", "diff", "getent",
+];
+
+/// Whether the failure of a statement is an answer, so that what stands behind its `&&` may not run.
+fn is_condition(statement: &Stmt, text: &str) -> bool {
+    statement.negated
+        || match &statement.command {
+            Command::Simple(simple) => {
+                let name = simple.name.span.slice(text);
+                CONDITIONS.contains(&name) || name.starts_with(['$', '"'])
+            }
+            Command::Binary(binary) if matches!(binary.op, BinaryOp::Pipe | BinaryOp::PipeAll) => {
+                is_condition(&binary.right, text)
+            }
+            Command::Binary(binary) => is_condition(&binary.left, text) || is_condition(&binary.right, text),
+            Command::Compound(compound) => {
+                matches!(
+                    compound,
+                    CompoundCommand::Arithmetic(_) | CompoundCommand::Conditional(_)
+                )
+            }
+            _ => false,
+        }
 }
 
 impl ScriptReader<'_> {
     fn list(&mut self, list: &StmtSeq) -> Vec<ShellStep> {
-        list.stmts
-            .iter()
-            .flat_map(|statement| self.statement(statement))
-            .collect()
+        let is_checked = self.is_checked;
+        let mut steps = Vec::new();
+        for (at, statement) in list.stmts.iter().enumerate() {
+            self.is_checked = is_checked && at + 1 == list.stmts.len();
+            if self.may_have_ended {
+                steps.push(self.maybe(|reader| reader.statement(statement)));
+            } else {
+                steps.extend(self.statement(statement));
+            }
+        }
+        self.is_checked = is_checked;
+        steps
+    }
+
+    /// A process of its own: what it sets ends with it, as it does itself.
+    fn subshell(&mut self, list: &StmtSeq, is_checked: bool) -> ShellStep {
+        let flags = (self.is_checked, self.ends_build, self.may_have_ended);
+        let variables = self.variables.clone();
+        self.is_checked &= is_checked;
+        self.ends_build &= self.is_checked;
+        let steps = self.list(list);
+        self.variables = variables;
+        (self.is_checked, self.ends_build, self.may_have_ended) = flags;
+        ShellStep::Subshell(steps)
+    }
+
+    /// A condition: the script goes on if it fails.
+    fn condition(&mut self, list: &StmtSeq) -> Vec<ShellStep> {
+        let is_checked = std::mem::replace(&mut self.is_checked, false);
+        let steps = self.list(list);
+        self.is_checked = is_checked;
+        steps
     }
 
     /// Steps that may not run: what they set is unknown afterwards.
@@ -88,34 +165,69 @@ impl ScriptReader<'_> {
     }
 
     fn statement(&mut self, statement: &Stmt) -> Vec<ShellStep> {
+        let mut steps = self.command(statement);
+        let written = statement
+            .redirects
+            .iter()
+            .filter_map(|redirect| match &redirect.target {
+                RedirectTarget::Word(word) if redirect.kind != RedirectKind::Input => Some(word),
+                _ => None,
+            });
+        let written: Vec<ShellWord> = written.flat_map(|word| self.words_of(word)).collect();
+        steps.extend(written.into_iter().map(ShellStep::Overwrites));
+        steps
+    }
+
+    fn command(&mut self, statement: &Stmt) -> Vec<ShellStep> {
         let input = self.input_text(&statement.redirects);
         match &statement.command {
             Command::Simple(simple) => self.simple(simple, input),
             Command::Decl(declaration) => {
-                for operand in &declaration.operands {
-                    if let DeclOperand::Assignment(assignment) = operand {
-                        self.assign(assignment);
-                    }
-                }
+                let operands = declaration.operands.iter();
+                let assignments = operands.filter_map(|operand| match operand {
+                    DeclOperand::Assignment(assignment) => Some(self.assign(assignment)),
+                    _ => None,
+                });
+                assignments.collect()
+            }
+            Command::Builtin(builtin) => {
+                let code = match builtin {
+                    BuiltinCommand::Exit(exit) => exit.code.as_ref(),
+                    BuiltinCommand::Return(end) => end.code.as_ref(),
+                    _ => return Vec::new(),
+                };
+                let code = code.and_then(|code| code.span.slice(&self.script.text).parse::<u8>().ok());
+                self.may_have_ended |= !self.ends_build || code.is_none_or(|code| code == 0);
                 Vec::new()
             }
-            Command::Builtin(_) => Vec::new(),
             Command::Binary(binary) => match binary.op {
                 BinaryOp::Or => {
                     let left = self.maybe(|reader| reader.statement(&binary.left));
                     vec![left, self.maybe(|reader| reader.statement(&binary.right))]
                 }
-                BinaryOp::And | BinaryOp::Pipe | BinaryOp::PipeAll => {
+                BinaryOp::And => {
                     let mut steps = self.statement(&binary.left);
+                    let is_open = !self.is_checked && is_condition(&binary.left, &self.script.text);
+                    if is_open || self.may_have_ended {
+                        steps.push(self.maybe(|reader| reader.statement(&binary.right)));
+                    } else {
+                        steps.extend(self.statement(&binary.right));
+                    }
+                    steps
+                }
+                BinaryOp::Pipe | BinaryOp::PipeAll => {
+                    let is_checked = std::mem::replace(&mut self.is_checked, false);
+                    let mut steps = self.statement(&binary.left);
+                    self.is_checked = is_checked;
                     steps.extend(self.statement(&binary.right));
                     steps
                 }
             },
             Command::Compound(compound) => self.compound(compound),
             Command::Function(function) => {
-                let before = self.variables.clone();
+                let before = (self.variables.clone(), self.may_have_ended);
                 let body = self.statement(&function.body);
-                self.variables = before;
+                (self.variables, self.may_have_ended) = before;
                 let names: Vec<String> = function.static_names().map(ToString::to_string).collect();
                 self.functions
                     .extend(names.into_iter().map(|name| (name, body.clone())));
@@ -127,19 +239,14 @@ impl ScriptReader<'_> {
 
     fn compound(&mut self, compound: &CompoundCommand) -> Vec<ShellStep> {
         match compound {
-            CompoundCommand::Subshell(list) => {
-                let before = self.variables.clone();
-                let steps = self.list(list);
-                self.variables = before;
-                vec![ShellStep::Subshell(steps)]
-            }
+            CompoundCommand::Subshell(list) => vec![self.subshell(list, true)],
             CompoundCommand::BraceGroup(list) => self.list(list),
             CompoundCommand::Time(time) => time.command.iter().flat_map(|own| self.statement(own)).collect(),
             CompoundCommand::If(branches) => {
-                let mut steps = self.list(&branches.condition);
+                let mut steps = self.condition(&branches.condition);
                 steps.push(self.maybe(|reader| reader.list(&branches.then_branch)));
                 for (condition, body) in &branches.elif_branches {
-                    steps.push(self.maybe(|reader| reader.list(condition)));
+                    steps.push(self.maybe(|reader| reader.condition(condition)));
                     steps.push(self.maybe(|reader| reader.list(body)));
                 }
                 if let Some(body) = &branches.else_branch {
@@ -191,11 +298,15 @@ impl ScriptReader<'_> {
             .first()
             .is_none_or(|name| name.text.is_empty() && name.span.is_none())
         {
-            for assignment in &simple.assignments {
-                self.assign(assignment);
-            }
+            steps.extend(simple.assignments.iter().map(|assignment| self.assign(assignment)));
             return steps;
         }
+        // Those in front of a command are only its own.
+        let own = simple
+            .assignments
+            .iter()
+            .map(|assignment| assignment.target.name.to_string());
+        steps.extend(own.map(ShellStep::Sets));
         let name = words.first().map_or("", |name| &name.text);
         let body = self.functions.get(name).cloned();
         let cost = body.as_ref().map_or(1, |body| count(body));
@@ -211,16 +322,17 @@ impl ScriptReader<'_> {
         steps
     }
 
-    fn assign(&mut self, assignment: &Assignment) {
+    fn assign(&mut self, assignment: &Assignment) -> ShellStep {
         let name = assignment.target.name.to_string();
         let value = match &assignment.value {
             AssignmentValue::Scalar(word) if !assignment.append => Some(self.text_of(&word.parts)),
             _ => None,
         };
         match value.filter(|value| !value.contains(['$', '`'])) {
-            Some(value) => drop(self.variables.insert(name, value)),
+            Some(value) => drop(self.variables.insert(name.clone(), value)),
             None => drop(self.variables.remove(&name)),
         }
+        ShellStep::Sets(name)
     }
 
     /// The commands in `$(…)`.
@@ -228,9 +340,7 @@ impl ScriptReader<'_> {
         for part in parts {
             match &part.kind {
                 WordPart::CommandSubstitution { body, .. } | WordPart::ProcessSubstitution { body, .. } => {
-                    let before = self.variables.clone();
-                    steps.push(ShellStep::Subshell(self.list(body)));
-                    self.variables = before;
+                    steps.push(self.subshell(body, false));
                 }
                 WordPart::DoubleQuoted { parts, .. } => self.substitutions(parts, steps),
                 _ => {}
@@ -306,6 +416,7 @@ pub(super) fn any_command(steps: &[ShellStep], is_it: &impl Fn(&[ShellWord], Opt
     steps.iter().any(|step| match step {
         ShellStep::Command(words, input) => is_it(words, input.as_deref()),
         ShellStep::Subshell(steps) | ShellStep::Maybe(steps) => any_command(steps, is_it),
+        ShellStep::Sets(_) | ShellStep::Overwrites(_) => false,
         ShellStep::Unreadable => true,
     })
 }
@@ -314,7 +425,7 @@ pub(super) fn any_command(steps: &[ShellStep], is_it: &impl Fn(&[ShellWord], Opt
 fn count(steps: &[ShellStep]) -> usize {
     let each = steps.iter().map(|step| match step {
         ShellStep::Subshell(steps) | ShellStep::Maybe(steps) => 1 + count(steps),
-        ShellStep::Command(..) | ShellStep::Unreadable => 1,
+        ShellStep::Command(..) | ShellStep::Sets(_) | ShellStep::Overwrites(_) | ShellStep::Unreadable => 1,
     });
     each.sum()
 }

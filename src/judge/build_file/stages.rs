@@ -17,6 +17,8 @@ pub(super) struct BuildStage {
     pub parent: Option<usize>,
     /// Its FROM.
     pub from: StepPlace,
+    /// Whether its FROM names no platform, or the usual one.
+    pub is_usual_platform: bool,
     /// Whether an earlier stage has the same name.
     pub is_repeated: bool,
     pub steps: Vec<BuildStep>,
@@ -48,8 +50,11 @@ pub(super) enum StepAction {
     Copy(CopyAction),
     /// ENV.
     Environment(Variables),
-    /// ARG.
-    Arguments(Variables),
+    /// ARG; a name without a value may get one when the image is built.
+    Arguments {
+        names: Vec<String>,
+        values: Variables,
+    },
     /// WORKDIR.
     Directory(String),
 }
@@ -60,6 +65,8 @@ pub(super) struct RunAction {
     pub program: RunProgram,
     /// Whether files of another stage, another image or the context are mounted.
     pub has_mounted_files: bool,
+    /// The folders in which other files are mounted.
+    pub mounts: Vec<String>,
 }
 
 /// The program of a RUN instruction.
@@ -216,6 +223,7 @@ fn begin_stage(
     let before = parent.and_then(|parent| stages.get(parent));
     Ok(BuildStage {
         is_repeated: name.is_some_and(|name| find_stage(stages, name).is_some()),
+        is_usual_platform: from.flag("platform").is_none_or(is_usual_platform),
         name: name.map_or_else(|| stages.len().to_string(), str::to_owned),
         base,
         parent,
@@ -225,6 +233,12 @@ fn begin_stage(
         shell: before.map_or_else(|| Rc::new(StageShell::Shell), |stage| Rc::clone(&stage.shell)),
         triggers: Vec::new(),
     })
+}
+
+/// Whether a platform is the usual one. Without `--platform`, a build has that of its two variables.
+fn is_usual_platform(name: &str) -> bool {
+    let name = name.trim_matches(['$', '{', '}']);
+    matches!(name, "linux/amd64" | "TARGETPLATFORM" | "BUILDPLATFORM")
 }
 
 fn place_of(instruction: &Instruction) -> StepPlace {
@@ -251,7 +265,11 @@ impl BuildStage {
                 let given = given.flat_map(|word| assignments(word, variables, escape));
                 let both: Variables = known.chain(given).collect();
                 extend(variables, &both);
-                StepAction::Arguments(both)
+                let names = raw_words(text, escape).filter_map(|word| word.split('=').next());
+                StepAction::Arguments {
+                    names: names.map(str::to_owned).collect(),
+                    values: both,
+                }
             }
             "ENV" => {
                 let given = assignments(text, variables, escape);
@@ -307,6 +325,11 @@ fn shell_of(words: &[String]) -> StageShell {
 fn run_action(run: &Instruction, shell: &StageShell, escape: char) -> Result<RunAction, &'static str> {
     let text = &*run.arguments.text;
     let mounts = run.flags.iter().filter_map(|flag| flag.strip_prefix("--mount="));
+    let targets = mounts.clone().flat_map(|mount| mount.split(',')).filter_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        matches!(name, "target" | "dst" | "destination").then(|| value.to_owned())
+    });
+    let targets = targets.collect();
     let program = match (run.json_words()?, shell, run.documents.as_slice()) {
         (Some(words), ..) => RunProgram::Words(words),
         (None, StageShell::Other(name), _) => RunProgram::Foreign(name.clone()),
@@ -329,6 +352,7 @@ fn run_action(run: &Instruction, shell: &StageShell, escape: char) -> Result<Run
     };
     Ok(RunAction {
         program,
+        mounts: targets,
         has_mounted_files: mounts
             .into_iter()
             .any(|mount| !mount.contains("type=") || mount.contains("from=") || mount.contains("type=bind")),

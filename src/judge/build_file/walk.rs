@@ -10,13 +10,14 @@ use super::builder_words::Variables;
 use super::command_effect::{CommandEffect, read_command};
 use super::instructions::JoinedText;
 use super::paths::{PathOverlap, absolute, compare_file, compare_path};
-use super::presence::{BuildDoubt, CopyFate, LibraryCopy, LibraryPresence, PackageOwner};
-use super::shell_steps::{ShellStep, ShellWord, read_script};
+use super::presence::{BuildDoubt, CONDITION, CopyFate, LibraryCopy, LibraryPresence, PackageOwner};
+use super::shell_steps::{ShellStep, ShellWord, read_inner_script, read_script};
 use super::stages::{BuildStage, BuildStep, RunAction, RunProgram, StepAction, StepPlace, extend};
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::rule::BuildStepFacts;
-use crate::knowledge::build_steps::StepYield;
+use crate::knowledge::build_steps::{InstalledPackage, StepYield};
 use crate::knowledge::packages::PackageManager;
+use crate::knowledge::patterns::matches_name_pattern;
 use crate::knowledge::{Knowledge, fill_version};
 
 /// The depth of scripts in scripts, such as `sh -c 'sh -c …'`.
@@ -39,6 +40,12 @@ pub(super) struct StageState {
     /// The working directory; `None` if the base image sets it.
     directory: Option<String>,
     variables: Variables,
+    /// The package managers whose settings may be others than usual.
+    pub configured: BTreeSet<PackageManager>,
+    /// The packages that were installed without the library.
+    pub left_out: BTreeSet<String>,
+    /// Whether the usual wheels are those for its platform.
+    has_usual_wheels: bool,
 }
 
 /// A step that is known to go wrong.
@@ -85,6 +92,8 @@ pub(super) struct CurrentStep<'s> {
     pub(super) place: &'s StepPlace,
     /// Whether files of other stages are mounted.
     has_mounted_files: bool,
+    /// The folders in which other files are mounted.
+    mounts: Vec<String>,
     pub(super) problems: Vec<StepProblem>,
 }
 
@@ -108,6 +117,8 @@ impl<'a> StageWalk<'a> {
     fn follow(&self, stage: &BuildStage) -> (StageState, Vec<StepProblem>) {
         let parent = stage.parent.and_then(|parent| self.states.get(&parent).cloned());
         let mut now = parent.unwrap_or_else(|| self.state_of_image(&stage.base, stage.from.line));
+        let mut others = self.known.tables.build_steps.without_wheels.iter();
+        now.has_usual_wheels &= stage.is_usual_platform && !others.any(|part| stage.base.contains(part));
         let mut problems = Vec::new();
         if stage.is_repeated {
             let facts = BuildStepFacts {
@@ -131,13 +142,40 @@ impl<'a> StageWalk<'a> {
 
     fn step(&self, now: &mut StageState, step: &BuildStep, later: &[BuildStep]) -> Vec<StepProblem> {
         match &step.action {
-            StepAction::Environment(variables) => now.set_variables(variables),
-            StepAction::Arguments(variables) => extend(&mut now.variables, variables),
+            StepAction::Environment(variables) => {
+                self.note_settings(now, variables.keys());
+                now.set_variables(variables);
+            }
+            StepAction::Arguments { names, values } => {
+                self.note_settings(now, names);
+                extend(&mut now.variables, values);
+            }
             StepAction::Directory(path) => now.directory = now.resolved(path),
             StepAction::Run(run) => return self.run(now, run, &step.place),
-            StepAction::Copy(copy) => return self.copy(now, copy, &step.place, later),
+            StepAction::Copy(copy) => {
+                self.note_settings(now, copy.sources.iter().chain([&copy.target]));
+                return self.copy(now, copy, &step.place, later);
+            }
         }
         Vec::new()
+    }
+
+    /// Notes words that may be settings of a package manager: a variable, with or without its value, or a file.
+    fn note_settings<'w>(&self, now: &mut StageState, words: impl IntoIterator<Item = &'w String>) {
+        for word in words {
+            let name = word.split('=').next().unwrap_or_default();
+            let file = word.rsplit('/').next().unwrap_or_default();
+            let is_it = |own: &String| {
+                [name, file]
+                    .iter()
+                    .any(|text| matches_name_pattern(text.as_bytes(), own))
+            };
+            let managers =
+                self.known.tables.build_steps.managers.iter().filter(|manager| {
+                    manager.settings.iter().any(is_it) && !manager.harmless_settings.iter().any(is_it)
+                });
+            now.configured.extend(managers.map(|manager| manager.manager));
+        }
     }
 
     /// The state of a base image.
@@ -207,6 +245,9 @@ impl<'a> StageWalk<'a> {
             library_path: searched,
             directory: None,
             variables: Variables::new(),
+            configured: BTreeSet::new(),
+            left_out: BTreeSet::new(),
+            has_usual_wheels: true,
         }
     }
 
@@ -227,6 +268,7 @@ impl<'a> StageWalk<'a> {
         let mut step = CurrentStep {
             place,
             has_mounted_files: run.has_mounted_files,
+            mounts: run.mounts.iter().filter_map(|path| now.resolved(path)).collect(),
             problems: Vec::new(),
         };
         let before = (now.variables.clone(), now.directory.clone());
@@ -273,7 +315,17 @@ impl<'a> StageWalk<'a> {
                         now.directory = None;
                     }
                     let after = std::mem::replace(&mut now.presence, LibraryPresence::Absent);
+                    if before.presence != after {
+                        now.doubt(step.place.line, CONDITION.to_owned());
+                    }
                     now.presence = before.presence.joined(after, step.place.line);
+                }
+                ShellStep::Sets(name) => self.note_settings(now, [name]),
+                ShellStep::Overwrites(word) => {
+                    self.note_settings(now, [&word.text]);
+                    if self.may_be_file(now, &word.text) {
+                        now.may_change(step.place.line, format!("writes {}", word.text));
+                    }
                 }
                 ShellStep::Unreadable => {
                     now.may_change(step.place.line, "runs a script that check cannot read");
@@ -291,9 +343,14 @@ impl<'a> StageWalk<'a> {
         depth: usize,
     ) {
         let line = step.place.line;
+        self.note_settings(now, words.iter().map(|word| &word.text));
         match read_command(words, input, &self.known.tables.build_steps) {
-            CommandEffect::Nothing => {}
-            CommandEffect::MayAdd(why) => now.may_gain(line, why),
+            CommandEffect::Configures(manager) => drop(now.configured.insert(manager)),
+            CommandEffect::Writes { words, .. } if words.iter().any(|word| self.may_name_library(&word.text)) => {
+                now.may_change(line, "runs a program with files of the library");
+            }
+            CommandEffect::Writes { why, is_adder, .. } if is_adder => now.may_gain(line, why),
+            CommandEffect::Nothing | CommandEffect::Writes { .. } => {}
             CommandEffect::MayChange(why) => now.may_change(line, why),
             CommandEffect::Installs(installation) => self.install(now, &installation, step),
             CommandEffect::Uninstalls(removal) => self.uninstall(now, &removal, step),
@@ -302,9 +359,13 @@ impl<'a> StageWalk<'a> {
                 now.directory = target.and_then(|target| now.resolved(&target.text));
             }
             CommandEffect::Copies(words) => {
+                let why = "copies files of a mount or of the library";
+                if words.last().is_some_and(|target| self.may_be_file(now, &target.text)) {
+                    now.may_change(line, why);
+                }
                 let names_library = words.iter().any(|word| self.names_library(&word.text));
-                if step.has_mounted_files || names_library {
-                    now.may_gain(line, "copies files of a mount or of the library");
+                if step.has_mounted_files || names_library || words.iter().any(|word| self.may_reach(now, &word.text)) {
+                    now.may_gain(line, why);
                 }
             }
             CommandEffect::Moves(words) => {
@@ -326,6 +387,9 @@ impl<'a> StageWalk<'a> {
             CommandEffect::Deletes { paths, is_recursive } => {
                 for path in paths {
                     let place = now.path_of(&path.text);
+                    if step.mounts.iter().any(|mount| is_below(&place, mount)) {
+                        continue;
+                    }
                     let why = format!("deletes {}", path.text);
                     remove_copies(now, step, &why, |copy| {
                         copy.fate_of_deletion(&place, is_recursive, self.known)
@@ -335,11 +399,34 @@ impl<'a> StageWalk<'a> {
             CommandEffect::DeletesFound { roots, names } => self.delete_found(now, &roots, names.as_deref(), step),
             CommandEffect::Runs(script) if depth < NESTING => {
                 let script = JoinedText::computed(script);
-                let steps = read_script(&script, &now.variables);
+                let steps = read_inner_script(&script, &now.variables);
                 self.shell_steps(now, &steps, step, depth + 1);
             }
             CommandEffect::Runs(_) => now.may_change(line, "runs scripts in scripts"),
         }
+    }
+
+    /// Whether a word of a program that writes files may name the library or a folder around it.
+    fn may_name_library(&self, word: &str) -> bool {
+        let folder = &self.known.tables.packages.toolkit.folder;
+        // A value such as -DCUDA=/usr/local/cuda only says where the toolkit is.
+        let is_value = word.starts_with('-') || word.split('/').next().is_some_and(|start| start.ends_with('='));
+        word.to_lowercase().contains(&self.known.library.package_word) || (!is_value && word.contains(folder.as_str()))
+    }
+
+    /// Whether a file that a command writes may be the library.
+    fn may_be_file(&self, now: &StageState, path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let place = now.path_of(path);
+        let is_file = |copy: &LibraryCopy| compare_path(copy, &place, self.known) == PathOverlap::Files;
+        name.starts_with(&*self.known.library.stem) || now.copies().iter().any(is_file)
+    }
+
+    /// Whether a path that a command copies may contain the library.
+    fn may_reach(&self, now: &StageState, path: &str) -> bool {
+        let place = now.path_of(path);
+        let is_apart = |copy: &LibraryCopy| compare_path(copy, &place, self.known) == PathOverlap::Apart;
+        !path.starts_with('-') && !now.copies().iter().all(is_apart)
     }
 
     fn delete_found(
@@ -349,7 +436,10 @@ impl<'a> StageWalk<'a> {
         names: Option<&[String]>,
         step: &mut CurrentStep<'_>,
     ) {
-        let roots: Vec<String> = roots.iter().map(|root| now.path_of(&root.text)).collect();
+        let roots = roots.iter().map(|root| now.path_of(&root.text));
+        let roots: Vec<String> = roots
+            .filter(|root| !step.mounts.iter().any(|mount| is_below(root, mount)))
+            .collect();
         let fate = |copy: &mut LibraryCopy| {
             let root = roots.iter().map(|root| compare_path(copy, root, self.known));
             let is_reached = root.fold(CopyFate::Kept, |fate, root| match (fate, root) {
@@ -405,8 +495,13 @@ pub(super) fn remove_copies(
         why: why.to_owned(),
     };
     let was_known = !matches!(now.presence, LibraryPresence::Unknown(_));
-    let removed = now.presence.remove(&doubt, fate);
-    if was_known && matches!(now.presence, LibraryPresence::Unknown(_)) {
+    let mut removed = now.presence.remove(&doubt, fate);
+    // A step that nobody sees may have put a copy elsewhere.
+    if let (Some(unseen), LibraryPresence::Absent, true) = (now.unseen.first(), &now.presence, removed.is_some()) {
+        now.presence = LibraryPresence::Unknown(unseen.clone());
+        removed = None;
+    }
+    if was_known && now.presence == LibraryPresence::Unknown(doubt.clone()) {
         now.unseen.push(doubt);
     }
     if let Some(source) = removed {
@@ -426,6 +521,20 @@ pub(super) fn remove_copies(
 }
 
 impl StageState {
+    /// The known copies.
+    fn copies(&self) -> &[LibraryCopy] {
+        match &self.presence {
+            LibraryPresence::Present(copies) => copies,
+            LibraryPresence::Absent | LibraryPresence::Unknown(_) => &[],
+        }
+    }
+
+    /// Whether a wheel may be another than usual, or pip may leave an installed one as it is.
+    pub(super) fn may_differ(&self, package: &InstalledPackage, name: &str) -> bool {
+        let is_there = !self.unseen.is_empty() || self.left_out.contains(name);
+        !self.has_usual_wheels || (package.manager == PackageManager::Pip && package.dependency && is_there)
+    }
+
     /// Adds a copy.
     pub(super) fn add(&mut self, copy: LibraryCopy) {
         self.was_brought = true;
@@ -489,6 +598,12 @@ impl StageState {
             }
         }
     }
+}
+
+/// Whether a path is a folder or below it.
+fn is_below(path: &str, folder: &str) -> bool {
+    let rest = path.strip_prefix(folder);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 pub(super) fn shown_version((major, minor): CudaVersion) -> String {
