@@ -31,8 +31,10 @@ test-builds: parts isal
 isal: parts
 	@if command -v nasm >/dev/null && [ "$$(uname -m)" = x86_64 ]; then \
 	  cp Cargo.lock crates/isal-inflate/Cargo.lock; \
+	  export CARGO_PROFILE_DEV_OPT_LEVEL=2; \
 	  cargo clippy --manifest-path crates/isal-inflate/Cargo.toml --target-dir target/isal --all-targets -- -D warnings; \
 	  cargo test --manifest-path crates/isal-inflate/Cargo.toml --target-dir target/isal; \
+	  unset CARGO_PROFILE_DEV_OPT_LEVEL; \
 	  cargo test --package image-linkage --features isal --lib layer::; \
 	else echo "isal: nasm is missing, or this machine is not x86-64"; fi
 
