@@ -7,5 +7,7 @@ cd "$(dirname "$0")/.."
 
 target=$1 profile=$2 features=$3 to=$4
 shift 4
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)} maturin build --quiet --profile "$profile" \
+# Without a commit, the first time that a zip can hold.
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 315532800)}
+maturin build --quiet --profile "$profile" \
   --features "$features" --target "$target" --compatibility manylinux2014 --compatibility musllinux_1_1 --out "$to" "$@"

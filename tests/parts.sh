@@ -20,7 +20,7 @@ programs=(
   debootstrap=debootstrap mmdebstrap=mmdebstrap htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc g++=g++ chroot=coreutils
   /usr/include/stdio.h=libc6-dev /lib/ld-musl-x86_64.so.1=musl musl-gcc=musl-tools qemu-aarch64-static=qemu-user-static
   nasm=nasm autoreconf=autoconf automake=automake libtoolize=libtool
-  python3=python3 xmllint=libxml2-utils chromium=chromium
+  git=git python3=python3 xmllint=libxml2-utils chromium=chromium
 )
 suite=bookworm
 wheels=(nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu12==12.1.105 nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-runtime-cu12==12.4.127
