@@ -16,7 +16,7 @@ use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::knowledge::{has_api, version_numbers};
 use crate::make::added_layer::{AddedLayer, AddedMember};
 use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
-use image_linkage::layer::{FileFacts, LayerEntry, LayerIndex, remove_listed_files};
+use image_linkage::layer::{FileFacts, LayerEntry, LayerIndex, shorten_list};
 use image_linkage::loader::{DynamicLoader, folders_of_cache, run_ldconfig};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
@@ -72,11 +72,7 @@ fn shortened_lists(after: &Rootfs, recipe: &PhaseRecipe) -> LayerIndex {
                 continue;
             };
             let is_gone = |file: &RootPath| after.lookup(&file.absolute()).is_err();
-            let kept = facts.kept.as_ref();
-            let facts = FileFacts {
-                kept: kept.map(|kept| remove_listed_files(&list, kept, is_gone).into()),
-                ..facts.clone()
-            };
+            let facts = shorten_list(&list, facts, is_gone);
             lists.entries.insert(&list, LayerEntry::File(Arc::new(facts)));
         }
     }

@@ -3,6 +3,7 @@
 
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 
+use super::index::FileFacts;
 use crate::path::RootPath;
 
 /// The format of a list of installed files.
@@ -39,7 +40,7 @@ pub fn listed_files(path: &RootPath, content: &[u8]) -> Vec<ListedFile> {
 }
 
 /// The list at `path` without the lines of files that are gone; unchanged if the path is not such a list.
-pub fn remove_listed_files(path: &RootPath, content: &[u8], is_gone: impl Fn(&RootPath) -> bool) -> Vec<u8> {
+pub(super) fn remove_listed_files(path: &RootPath, content: &[u8], is_gone: impl Fn(&RootPath) -> bool) -> Vec<u8> {
     let Some(list) = InstalledList::of_path(path) else {
         return content.to_vec();
     };
@@ -50,6 +51,15 @@ pub fn remove_listed_files(path: &RootPath, content: &[u8], is_gone: impl Fn(&Ro
     let lines = list.lines(path, content).into_iter();
     let stay = lines.filter(|(_, file)| !file.as_ref().is_some_and(goes));
     stay.map(|(line, _)| line).collect::<Vec<_>>().concat()
+}
+
+/// The facts of the list at `path` after the lines of files that are gone were removed from it.
+pub fn shorten_list(path: &RootPath, list: &FileFacts, is_gone: impl Fn(&RootPath) -> bool) -> FileFacts {
+    let kept = list.kept.as_ref();
+    FileFacts {
+        kept: kept.map(|kept| remove_listed_files(path, kept, is_gone).into()),
+        ..list.clone()
+    }
 }
 
 /// Whether a name is that of a shared library or extension module.

@@ -35,7 +35,7 @@ pub use decompress::{Compression, DecompressedReader};
 pub use file_facts::{KeptFiles, read_file_facts};
 pub use index::{ExpectedBlob, FileFacts, LayerEntry, LayerError, LayerIndex, LayerProblem, ProblemKind};
 pub use index_codec::{read_index, write_index};
-pub use installed_list::{ListedFile, is_installed_list, is_library_name, listed_files, remove_listed_files};
+pub use installed_list::{ListedFile, is_installed_list, is_library_name, listed_files, shorten_list};
 pub use interest::{FileInterest, IndexOptions, WantedFiles};
 pub use layer_entries::LayerEntries;
 pub use layer_writer::LayerWriter;

@@ -9,8 +9,8 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use super::header_edit::{HeaderChange, edit_headers};
-use super::index::{FileFacts, LayerEntry, LayerIndex};
-use super::installed_list::{is_installed_list, remove_listed_files};
+use super::index::{LayerEntry, LayerIndex};
+use super::installed_list::{is_installed_list, remove_listed_files, shorten_list};
 use super::layer_writer::LayerWriter;
 use super::tar_header::{BLOCK, padding};
 use super::tar_headers::TarItem;
@@ -92,16 +92,11 @@ impl LayerCut {
         for path in &self.gone {
             after.entries.remove(path);
         }
-        let is_gone = |path: &RootPath| self.unlisted.contains(path);
-        for (path, entry) in layer.entries.iter().filter(|(path, _)| is_installed_list(path)) {
-            if let LayerEntry::File(facts) = entry
-                && let Some(kept) = &facts.kept
-            {
-                let facts = FileFacts {
-                    kept: Some(remove_listed_files(&path, kept, is_gone).into()),
-                    ..FileFacts::clone(facts)
-                };
-                after.entries.insert(&path, LayerEntry::File(Arc::new(facts)));
+        let paths = layer.entries.iter().map(|(path, _)| path);
+        for path in paths.filter(|path| !self.unlisted.is_empty() && is_installed_list(path)) {
+            // A list that is removed itself, or became a link, stays so.
+            if let Some(LayerEntry::File(facts)) = after.entries.get_mut(&path) {
+                *facts = Arc::new(shorten_list(&path, facts, |file| self.unlisted.contains(file)));
             }
         }
         after.whiteouts.extend(self.whiteouts.iter().cloned());

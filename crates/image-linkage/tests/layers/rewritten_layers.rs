@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
 use crate::raw::{Header, Tar};
-use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerEntry, LayerIndex};
+use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerEntry, LayerIndex, WantedFiles};
 use image_linkage::layer::{LayerCut, extract_files, resolve_hardlink, rewrite_layer};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
@@ -63,6 +63,38 @@ fn an_empty_cut_gives_the_same_tar() {
         .symlink("a/l", "../a".repeat(60))
         .whiteout("gone");
     assert_eq!(cut(&layer, &[]), layer.tar());
+}
+
+#[test]
+fn a_list_of_installed_files_is_predicted_without_the_removed_files_and_a_removed_one_stays_removed() {
+    let list = "site-packages/a-1.dist-info/RECORD";
+    let record = "a/one.so,,\na/two.so,,\n";
+    let layer = Layer::new().file(list, record).file("site-packages/a/one.so", "1");
+    let options = IndexOptions {
+        interest: WantedFiles {
+            kept: [list.to_owned()].into(),
+            ..WantedFiles::default()
+        }
+        .into(),
+        ..IndexOptions::default()
+    };
+    let index = |tar: &[u8]| layer::index_layer("x", tar, &ExpectedBlob::default(), &options).unwrap();
+    let tar = layer.tar();
+    let before = index(&tar);
+    for gone in [&["site-packages/a/one.so"][..], &["site-packages/a/one.so", list]] {
+        let mut cut = LayerCut::new(&before, &paths(gone));
+        cut.unlisted = paths(gone);
+        let mut out = Vec::new();
+        rewrite_layer(tar.as_slice(), &cut, &Limits::default(), &mut out).unwrap();
+        let kept = |index: &LayerIndex| match index.entries.get(list.as_bytes()) {
+            Some(LayerEntry::File(facts)) => facts.kept.as_deref().map(<[u8]>::to_vec),
+            _ => None,
+        };
+        let (predicted, written) = (kept(&cut.apply(&before)), kept(&index(&out)));
+        assert_eq!(predicted, written, "{gone:?}");
+        let stays = (gone.len() == 1).then(|| b"a/two.so,,\n".to_vec());
+        assert_eq!(predicted, stays, "{gone:?}");
+    }
 }
 
 #[test]
