@@ -54,6 +54,7 @@ impl<'a> FileReader<'a> {
         let is_open = !keeps_content && words.is_none();
         let script_words = is_open.then(|| interest.script_words(path)).flatten();
         let for_shell = script_words.is_some();
+        let is_rpm_database = is_rpm_database(path);
         Self {
             bytes: 0,
             mode,
@@ -64,11 +65,11 @@ impl<'a> FileReader<'a> {
             kept_limit: match words {
                 _ if for_shell => SHELL_TEXT,
                 Some(_) => limits.searched_file,
-                None if is_rpm_database(path) => limits.rpm_database,
+                None if is_rpm_database => limits.rpm_database,
                 None => limits.kept_file,
             },
             list: InstalledList::of_path(path).map(|list| (list, path.clone())),
-            is_rpm_database: is_rpm_database(path),
+            is_rpm_database,
             words,
             script: (script_words, limits.searched_file),
             hasher: interest.needs_digest(path).then(Sha256::new),
