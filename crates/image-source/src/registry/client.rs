@@ -31,8 +31,6 @@ pub(super) struct RepositoryClient {
     pub(super) session: Arc<RegistrySession>,
     source: CredentialSource,
     token_servers: Vec<String>,
-    /// The host to contact, with port.
-    address: String,
 }
 
 impl RepositoryClient {
@@ -65,7 +63,6 @@ impl RepositoryClient {
             session: RegistrySession::shared(address, host, options),
             source: options.credentials.clone(),
             token_servers: options.token_servers.clone(),
-            address: address.to_owned(),
         })
     }
 
@@ -210,7 +207,10 @@ impl RepositoryClient {
     fn url(&self, scheme: &str, part: &str) -> Result<Url, ImageError> {
         // The catalog takes a repository's place in the path, followed only by a query.
         let slash = if part.starts_with('?') { "" } else { "/" };
-        let text = format!("{scheme}://{}/v2/{}{slash}{part}", self.address, self.repository);
+        let text = format!(
+            "{scheme}://{}/v2/{}{slash}{part}",
+            self.session.address, self.repository
+        );
         Url::parse(&text).map_err(|error| ImageError::reference(&self.written, error.to_string()))
     }
 

@@ -19,7 +19,8 @@ pub(super) struct RegistrySession {
     pub(super) transport: HttpTransport,
     /// Whether the registry turned out to use plain HTTP; empty before its first answer.
     pub(super) plain: OnceLock<bool>,
-    address: String,
+    /// The host to contact, with port.
+    pub(super) address: String,
     authorizations: Mutex<BTreeMap<Vec<String>, HeldAuthorization>>,
 }
 
