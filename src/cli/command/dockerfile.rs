@@ -15,7 +15,7 @@ use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::facts::{GatherOptions, ImageFacts};
 use crate::judge::audit::judge_image;
 use crate::judge::outcome::{AuditedImage, RunExit};
-use crate::knowledge::Knowledge;
+use crate::knowledge::{Knowledge, Phase};
 use crate::make::dockerfile::project::PytorchBuilder;
 use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, image_name};
 use crate::make::remedy::copy_source::CopySource;
@@ -122,7 +122,11 @@ impl DockerfileArgs {
         output_file::check_writable(&files, existing)?;
         let templates = DockerfileTemplates::new()?;
         let prepared = PreparedCommand::new(&mut self.read, ONE_PLATFORM)?;
-        let jobs = VertexJobs::new(&self.vertex, self.phase.as_deref(), &prepared.knowledge)?;
+        let phases = match &self.phase {
+            Some(name) => vec![prepared.knowledge.phase(name)?],
+            None => prepared.knowledge.staged_phases(),
+        };
+        let jobs = VertexJobs::new(&self.vertex, &phases, &prepared.knowledge)?;
         let job_files = jobs.as_ref().map(VertexJobs::files).unwrap_or_default();
         let files: Vec<&Path> = job_files.iter().map(PathBuf::as_path).collect();
         output_file::check_writable(&files, existing)?;
@@ -148,12 +152,14 @@ impl DockerfileArgs {
             via,
             base: base(&self, facts)?,
         };
-        let (text, cloudbuild) = match &self.phase {
-            Some(phase) => (dockerfile::render_phase(&templates, &asked.page(phase)?)?, None),
-            None => project::render_project(&asked, &templates)?,
-        };
-        let job_texts = jobs.map(|jobs| jobs.render(facts, |phase| asked.page(phase), &templates));
+        let pages = phases.iter().map(|phase| asked.page(phase));
+        let pages: Vec<PhasePage<'_>> = pages.collect::<Result<_, _>>()?;
+        let job_texts = jobs.map(|jobs| jobs.render(facts, &pages, &templates));
         let job_texts = job_texts.transpose()?;
+        let (text, cloudbuild) = match pages.as_slice() {
+            [page] if self.phase.is_some() => (dockerfile::render_phase(&templates, page)?, None),
+            _ => project::render_project(&asked, pages, &templates)?,
+        };
         // Before the Dockerfile, so that a failure here leaves standard output empty.
         if let Some((file, text)) = self.cloudbuild.as_ref().zip(cloudbuild) {
             output_file::write_file(file, &text, existing)?;
@@ -199,8 +205,7 @@ struct DockerfileInputs<'a> {
 
 impl DockerfileInputs<'_> {
     /// The template input for one phase.
-    fn page(&self, phase: &str) -> Result<PhasePage<'_>, CommandError> {
-        let phase = self.knowledge.phase(phase)?;
+    fn page(&self, phase: &Phase) -> Result<PhasePage<'_>, CommandError> {
         let builder = self.args.with_builder.then(|| project::pytorch_builder(phase));
         let plan = self.audit.plan(&phase.name);
         let plan = plan.ok_or_else(|| format!("{} was not judged", phase.name))?;

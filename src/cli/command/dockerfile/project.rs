@@ -6,8 +6,8 @@ use crate::facts::ImageFacts;
 use crate::facts::software::cuda_runtime::CudaVersion;
 use crate::judge::plan::Verdict;
 use crate::knowledge::Phase;
-use crate::make::dockerfile::DockerfileTemplates;
 use crate::make::dockerfile::project::{BuilderPage, ProjectDockerfile, PytorchBuild, PytorchBuilder};
+use crate::make::dockerfile::{DockerfileTemplates, PhasePage};
 use crate::make::remedy::RemedyError;
 use crate::make::remedy::builder_stage::choose_builder_stage;
 use crate::make::remedy::phase_recipe::PhaseRecipe;
@@ -16,15 +16,14 @@ use python_path::PythonDistribution;
 
 use super::{CommandError, DockerfileInputs};
 
-/// The Dockerfile, and the Cloud Build config if requested.
+/// The Dockerfile with a target for each of the `pages`, and the Cloud Build config if requested.
 pub fn render_project(
     asked: &DockerfileInputs<'_>,
+    pages: Vec<PhasePage<'_>>,
     templates: &DockerfileTemplates,
 ) -> Result<(String, Option<String>), CommandError> {
-    let phases = asked.knowledge.staged_phases();
-    let pages = phases.iter().map(|phase| asked.page(&phase.name));
     let project = ProjectDockerfile {
-        pages: pages.collect::<Result<_, _>>()?,
+        pages,
         builder: builder(asked)?,
         machines: &asked.facts.tables.packages.cloud_build,
     };

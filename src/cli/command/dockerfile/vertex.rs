@@ -47,14 +47,18 @@ pub struct VertexJobs<'a> {
     bucket: &'a str,
     args: &'a VertexArgs,
     machine: VertexMachine<'a>,
-    phases: Vec<&'a Phase>,
+    phases: &'a [&'a Phase],
 }
 
 impl<'a> VertexJobs<'a> {
     /// The requested jobs; `None` without `--vertex`.
     ///
-    /// Errors: An unknown phase or accelerator, or one tag for several images.
-    pub fn new(asked: &'a VertexArgs, phase: Option<&str>, knowledge: &'a Knowledge) -> Result<Option<Self>, String> {
+    /// Errors: An unknown accelerator, or one tag for several images.
+    pub fn new(
+        asked: &'a VertexArgs,
+        phases: &'a [&'a Phase],
+        knowledge: &'a Knowledge,
+    ) -> Result<Option<Self>, String> {
         let needed = asked
             .vertex
             .as_ref()
@@ -63,11 +67,7 @@ impl<'a> VertexJobs<'a> {
         let Some(((folder, image), bucket)) = needed else {
             return Ok(None);
         };
-        let phases = match phase {
-            Some(name) => vec![knowledge.phase(name)?],
-            None => knowledge.staged_phases(),
-        };
-        if phase.is_none() && has_tag(image) {
+        if phases.len() > 1 && has_tag(image) {
             return Err(format!(
                 "{image} is one image, and each phase has its own: leave out the tag"
             ));
@@ -88,13 +88,13 @@ impl<'a> VertexJobs<'a> {
         files.collect()
     }
 
-    /// The text of each job. `page` gives the template input for the Dockerfile of a phase.
+    /// The text of each job. `pages` are the template input for the Dockerfile, one for each phase.
     ///
     /// Errors: The image's CUPTI does not support the GPU, or the template fails.
-    pub fn render<'p>(
+    pub fn render(
         &self,
         facts: &ImageFacts,
-        page: impl Fn(&str) -> Result<PhasePage<'p>, CommandError>,
+        pages: &[PhasePage<'_>],
         templates: &DockerfileTemplates,
     ) -> Result<Vec<String>, CommandError> {
         let image = &facts.image;
@@ -104,14 +104,14 @@ impl<'a> VertexJobs<'a> {
             let image = escape::escape_bytes(image.reference.as_bytes());
             return Err(format!("{image} is for {processor}, and the known machines of Vertex AI are amd64").into());
         }
-        let job = |phase: &&Phase| {
+        let job = |(phase, page): (&&'a Phase, &PhasePage<'_>)| {
             let is_profiled = !phase.apis.needs.is_empty();
             if is_profiled {
-                self.check_gpu(facts, &page(&phase.name)?)?;
+                self.check_gpu(facts, page)?;
             }
             Ok(self.job(phase, is_profiled).render(templates)?)
         };
-        self.phases.iter().map(job).collect()
+        self.phases.iter().zip(pages).map(job).collect()
     }
 
     fn job(&self, phase: &'a Phase, is_profiled: bool) -> VertexJob<'a> {
