@@ -744,6 +744,27 @@ fn a_foreign_layer_is_never_fetched() {
     assert_eq!(server.paths().len(), 2);
 }
 
+/// A tag may name an attestation of `BuildKit`, whose config is that of an image for an unknown platform.
+#[test]
+fn an_attestation_is_an_artifact_whichever_platform_is_asked_for() {
+    let mut image = Pushed::new();
+    let mut config: serde_json::Value = serde_json::from_slice(&image.config).unwrap();
+    (config["os"], config["architecture"]) = (json!("unknown"), json!("unknown"));
+    image.config = config.to_string().into_bytes();
+    let mut manifest: serde_json::Value = serde_json::from_slice(&image.manifest).unwrap();
+    manifest["config"] = descriptor("application/vnd.oci.image.config.v1+json", &image.config);
+    manifest["layers"][0]["mediaType"] = json!("application/vnd.in-toto+json");
+    image.manifest = manifest.to_string().into_bytes();
+    let server = Server::start(move |request| image.serve(request));
+    for platform in [None, Some("linux/amd64")] {
+        let outcome = open_as(&format!("{}/app:1", server.address), options(), platform);
+        assert_eq!(
+            refusal(&server, outcome),
+            "HOST/app:1 is not a container image: its layer 0 is of media type \"application/vnd.in-toto+json\""
+        );
+    }
+}
+
 #[test]
 fn a_registry_that_is_not_there_is_one_sentence() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
