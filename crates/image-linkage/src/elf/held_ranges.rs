@@ -156,6 +156,15 @@ impl HeldRanges {
         store.get(start, start.saturating_add(to_usize(range.bytes)))
     }
 
+    /// The same bytes in pieces of `size` bytes. Only one is in memory at a time, even if the store is compressed.
+    pub(crate) fn pieces(&self, range: &ElfRange, size: usize) -> impl Iterator<Item = Cow<'_, [u8]>> {
+        let (store, start) = self.find(range);
+        let end = start.saturating_add(to_usize(range.bytes)).min(store.len());
+        (start..end)
+            .step_by(size)
+            .map(move |at| store.get(at, end.min(at + size)))
+    }
+
     /// A problem if the range has passed but was not kept completely.
     pub(crate) fn lost(&self, range: &ElfRange) -> Option<ElfProblem> {
         let (store, start) = self.find(range);

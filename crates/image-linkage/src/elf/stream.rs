@@ -65,6 +65,8 @@ const SMALLEST_PAGE: u64 = 4096;
 const SMALL_SEGMENTS: usize = 64;
 /// The maximum number of problems of one object.
 const PROBLEMS: usize = 32;
+/// The bytes of the symbol table to read at a time: a multiple of the size of a symbol, which is 16 or 24 bytes.
+const SYMBOLS_AT_ONCE: usize = 768 << 10;
 /// A real dynamic section is at least this large. If the header claims less, `DYNAMIC_BYTES` are read.
 const SMALLEST_DYNAMIC: u64 = 48;
 const DYNAMIC_BYTES: u64 = 1024;
@@ -342,7 +344,11 @@ impl<'a> ElfStream<'a> {
         tables::read_strings(&layout.dynamic, &mut names, facts);
         symbol_versions::read_versions(layout.encoding, &layout.dynamic, get, &mut names, facts);
         if wants_symbols {
-            tables::read_symbols(layout.encoding, get, self.interest, &mut names, facts);
+            let symbols = layout.dynamic.range(DynamicTable::Symbols);
+            let pieces = symbols
+                .iter()
+                .flat_map(|range| self.held.pieces(range, SYMBOLS_AT_ONCE));
+            tables::read_symbols(layout.encoding, get, pieces, self.interest, &mut names, facts);
         }
         let versions = symbol_versions::version_names(layout.encoding, &get, &mut names);
         facts.link_symbols = read_link_symbols(layout.encoding, &layout.dynamic, &versions, get).map(Box::new);

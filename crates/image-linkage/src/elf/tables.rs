@@ -269,23 +269,28 @@ pub(super) fn read_strings(dynamic: &DynamicSection, names: &mut StringTable<'_>
     }
 }
 
-/// Reads the requested dynamic symbols, sorted and without duplicates.
+/// Reads the requested dynamic symbols, sorted and without duplicates. `pieces` is the symbol table, split between
+/// symbols.
 pub(super) fn read_symbols<'a>(
     encoding: ElfEncoding,
     get: impl Fn(DynamicTable) -> Cow<'a, [u8]>,
+    pieces: impl Iterator<Item = Cow<'a, [u8]>>,
     interest: &NameMatcher,
     names: &mut StringTable<'_>,
     facts: &mut ElfFacts,
 ) {
     let ElfEncoding { endian, class } = encoding;
-    let (indexes, symbols) = (get(DynamicTable::VersionIndexes), get(DynamicTable::Symbols));
+    let indexes = get(DynamicTable::VersionIndexes);
     let indexes = ParsingTable::<AnyEndian, VersionIndex>::new(endian, class, &indexes);
     let versions = symbol_versions::version_names(encoding, &get, names);
     // Compare name offsets, so that a symbol costs one lookup and its name is never read.
     let wanted = names.beginning_with(interest);
-    let table = ParsingTable::<AnyEndian, RawSymbol>::new(endian, class, &symbols);
-    let mut symbols: Vec<DynamicSymbol> = table
-        .iter()
+    let symbols_of = |piece: Cow<'_, [u8]>| {
+        let table = ParsingTable::<AnyEndian, RawSymbol>::new(endian, class, &piece);
+        table.iter().collect::<Vec<_>>()
+    };
+    let mut symbols: Vec<DynamicSymbol> = pieces
+        .flat_map(symbols_of)
         .enumerate()
         .filter_map(|(at, symbol)| {
             let name = wanted.get(&u64::from(symbol.st_name))?.clone();
