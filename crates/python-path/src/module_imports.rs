@@ -9,7 +9,7 @@ use crate::source_words::{OPENERS, SourceWords, read_words};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 /// The maximum number of modules followed per import.
 const MODULES: usize = 64;
@@ -32,7 +32,45 @@ const TEXT: usize = 64 << 20;
 #[derive(Debug, Default)]
 pub struct KnownRuns {
     runs: BTreeMap<(RootPath, RootPath), ImportRun>,
+    /// Many imports run the same modules, such as `torch/__init__.py`.
+    sources: BTreeMap<RootPath, Arc<ModuleSource>>,
     read: usize,
+}
+
+impl KnownRuns {
+    /// The source of a module; `None` if the image has none.
+    fn source(&mut self, rootfs: &Rootfs, file: &RootPath) -> Option<Arc<ModuleSource>> {
+        if let Some(source) = self.sources.get(file) {
+            return Some(Arc::clone(source));
+        }
+        let text = rootfs.content(&file.absolute()).filter(|_| is_source(file.name()))?;
+        self.read = self.read.saturating_add(text.len());
+        let source = Arc::new(ModuleSource::read(&String::from_utf8_lossy(text)));
+        self.sources.insert(file.clone(), Arc::clone(&source));
+        Some(source)
+    }
+}
+
+/// The parts of a module's source that matter for an import.
+#[derive(Debug)]
+struct ModuleSource {
+    /// Whether it opens libraries.
+    opens: bool,
+    /// Whether it provides modules without files.
+    has_hooks: bool,
+    imports: Vec<NamedModule>,
+}
+
+impl ModuleSource {
+    fn read(text: &str) -> Self {
+        let words = read_words(text);
+        let first_change = PATH_CHANGES.iter().filter_map(|word| text.find(word)).min();
+        Self {
+            opens: OPENERS.iter().any(|opener| words.code.contains(opener)),
+            has_hooks: MODULE_HOOKS.iter().any(|word| text.contains(word)),
+            imports: named_modules(&words, first_change.unwrap_or(text.len())),
+        }
+    }
 }
 
 /// The result of an import, from the source of its modules.
@@ -45,10 +83,11 @@ pub struct ImportRun {
 }
 
 /// A module in an import statement.
-struct NamedModule<'t> {
+#[derive(Debug)]
+struct NamedModule {
     /// The number of dots before its name: 1 is its own package, 2 the parent.
     level: usize,
-    name: &'t str,
+    name: String,
     /// Whether the statement always runs with the module, and names a module.
     is_sure: bool,
 }
@@ -71,7 +110,7 @@ pub fn follow_import(
     if let Some(run) = known.runs.get(&key) {
         return run.clone();
     }
-    let run = run_import(environment, interpreter, rootfs, (site, path), &mut known.read);
+    let run = run_import(environment, interpreter, rootfs, (site, path), &mut known);
     known.runs.insert(key, run.clone());
     run
 }
@@ -81,7 +120,7 @@ fn run_import(
     interpreter: &PythonInterpreter,
     rootfs: &Rootfs,
     (site, path): (&RootPath, &RootPath),
-    read: &mut usize,
+    known: &mut KnownRuns,
 ) -> ImportRun {
     let mut run = ImportRun::default();
     let mut pending: Vec<(RootPath, bool)> = Vec::new();
@@ -95,24 +134,22 @@ fn run_import(
     }
     let (mut seen, mut hooks) = (BTreeSet::new(), false);
     while let Some((file, is_sure)) = pending.pop() {
-        let text = rootfs.content(&file.absolute()).filter(|_| is_source(file.name()));
-        let Some(text) = text.filter(|_| seen.len() < MODULES && seen.insert(file.clone())) else {
+        let Some(source) = known.source(rootfs, &file) else {
             continue;
         };
-        *read = read.saturating_add(text.len());
-        if *read > TEXT {
+        if seen.len() >= MODULES || !seen.insert(file.clone()) {
+            continue;
+        }
+        if known.read > TEXT {
             return ImportRun::default();
         }
-        let text = String::from_utf8_lossy(text);
-        let words = read_words(&text);
-        if OPENERS.iter().any(|opener| words.code.contains(opener)) {
+        if source.opens {
             run.opens.get_or_insert_with(|| file.clone());
         }
-        hooks |= MODULE_HOOKS.iter().any(|word| text.contains(word));
-        let first_change = PATH_CHANGES.iter().filter_map(|word| text.find(word)).min();
-        for module in named_modules(&words, first_change.unwrap_or(text.len())) {
+        hooks |= source.has_hooks;
+        for module in &source.imports {
             let is_sure = is_sure && module.is_sure;
-            match find_module(environment, interpreter, rootfs, &file, &module) {
+            match find_module(environment, interpreter, rootfs, &file, module) {
                 Ok(files) => pending.extend(files.into_iter().map(|file| (file, is_sure))),
                 Err(part) if is_sure && interpreter.code.is_none() && interpreter.rearranges.is_none() => {
                     run.lacks
@@ -126,7 +163,7 @@ fn run_import(
     run
 }
 
-impl NamedModule<'_> {
+impl NamedModule {
     /// The name up to the missing part, as in Python's error.
     fn shown(&self, file: &RootPath, part: &str) -> String {
         let end = self.name.find(part).map_or(self.name.len(), |at| at + part.len());
@@ -141,14 +178,18 @@ impl NamedModule<'_> {
 
 /// The import statements of a module (The Python Language Reference, 7.11). After byte `first_change`, missing modules may
 /// still be importable.
-fn named_modules<'w>(words: &'w SourceWords<'_>, first_change: usize) -> Vec<NamedModule<'w>> {
+fn named_modules(words: &SourceWords<'_>, first_change: usize) -> Vec<NamedModule> {
     let mut modules = Vec::new();
     for (number, at) in words.lines.iter().enumerate() {
         let line = words.line(&words.code, number);
         // An indented line or one with a colon may belong to a condition, a function or a `try`.
         let is_sure = *at < first_change && !line.starts_with([' ', '\t']) && !line.contains(':');
         for statement in line.split(';').map(str::trim) {
-            let named = |level, name, is_sure| NamedModule { level, name, is_sure };
+            let named = |level, name: &str, is_sure| NamedModule {
+                level,
+                name: name.to_owned(),
+                is_sure,
+            };
             if let Some(names) = statement.strip_prefix("import ") {
                 modules.extend(listed(names).map(|name| named(0, name, is_sure)));
             } else if let Some((module, names)) = statement
@@ -169,7 +210,7 @@ fn named_modules<'w>(words: &'w SourceWords<'_>, first_change: usize) -> Vec<Nam
     // Drops statements that were not understood.
     let is_name =
         |name: &str| !name.is_empty() && name.chars().all(|sign| sign.is_alphanumeric() || "._".contains(sign));
-    modules.retain(|module| is_name(module.name));
+    modules.retain(|module| is_name(&module.name));
     modules.truncate(STATEMENTS);
     modules
 }
@@ -197,7 +238,7 @@ fn find_module<'m>(
     interpreter: &PythonInterpreter,
     rootfs: &Rootfs,
     file: &RootPath,
-    module: &NamedModule<'m>,
+    module: &'m NamedModule,
 ) -> Result<Vec<RootPath>, &'m str> {
     let parts: Vec<&str> = module.name.split('.').collect();
     let top = parts.first().copied().unwrap_or_default();
@@ -222,11 +263,12 @@ fn files_below<'m>(rootfs: &Rootfs, folder: &RootPath, parts: &[&'m str]) -> Res
     let (mut at, mut files) = (folder.clone(), Vec::new());
     for (number, part) in parts.iter().enumerate() {
         // A folder without source may have more parts elsewhere, and a package may create modules itself.
-        let init = rootfs
-            .content(&at.join(b"__init__.py").absolute())
-            .map(String::from_utf8_lossy);
-        let is_plain = init.is_some_and(|text| !PATH_CHANGES.iter().any(|word| text.contains(word)));
-        if number > 0 && is_plain && !has_module(rootfs, &at, part.as_bytes()) {
+        let is_plain = || {
+            let init = rootfs.content(&at.join(b"__init__.py").absolute());
+            let init = init.map(String::from_utf8_lossy);
+            init.is_some_and(|text| !PATH_CHANGES.iter().any(|word| text.contains(word)))
+        };
+        if number > 0 && !has_module(rootfs, &at, part.as_bytes()) && is_plain() {
             return Err(part);
         }
         let package = at.join(part.as_bytes());
@@ -248,7 +290,10 @@ mod tests {
         let check = |text: &str, expected: &[(usize, &str, bool)]| {
             let words = read_words(text);
             let found = named_modules(&words, text.len());
-            let found: Vec<_> = found.iter().map(|it| (it.level, it.name, it.is_sure)).collect();
+            let found: Vec<_> = found
+                .iter()
+                .map(|it| (it.level, it.name.as_str(), it.is_sure))
+                .collect();
             assert_eq!(found, expected, "{text}");
         };
         check(
