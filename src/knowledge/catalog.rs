@@ -154,14 +154,15 @@ impl DataCatalog {
 
     /// Reads the files of one kind by id; mistakes are kept for [`DataCatalog::finish`].
     pub fn read<T>(&mut self, kind: DataKind, read: impl Fn(&str, YamlText<'_>) -> Result<T, TextMistake>) -> Vec<T> {
-        let mut values = Vec::new();
-        for file in self.files.get(&kind).into_iter().flatten() {
-            match read(&file.id, YamlText(&file.text)) {
-                Ok(value) => values.push(value),
-                Err(mistake) => self.mistakes.push(mistake.in_file(&file.file)),
-            }
-        }
+        let files = self.files.get(&kind).map_or(&[][..], Vec::as_slice);
+        let (values, mistakes) = read_files(files, read);
+        self.add_mistakes(mistakes);
         values
+    }
+
+    /// Takes the files of one kind out, for [`read_files`] on another thread.
+    pub fn take(&mut self, kind: DataKind) -> Vec<DataFile> {
+        self.files.remove(&kind).unwrap_or_default()
     }
 
     /// Finishes after all kinds were read.
@@ -176,4 +177,20 @@ impl DataCatalog {
         self.mistakes.dedup();
         Err(self.mistakes)
     }
+}
+
+/// Reads files by id. Returns the values, and the first mistake of each invalid file.
+pub(super) fn read_files<T>(
+    files: &[DataFile],
+    read: impl Fn(&str, YamlText<'_>) -> Result<T, TextMistake>,
+) -> (Vec<T>, Vec<FileMistake>) {
+    let mut mistakes = Vec::new();
+    let mut values = Vec::new();
+    for file in files {
+        match read(&file.id, YamlText(&file.text)) {
+            Ok(value) => values.push(value),
+            Err(mistake) => mistakes.push(mistake.in_file(&file.file)),
+        }
+    }
+    (values, mistakes)
 }

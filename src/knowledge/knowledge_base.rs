@@ -1,7 +1,9 @@
 //! The knowledge of the program, read and checked as a whole before any judgement.
 
+use std::panic::resume_unwind;
+
 use super::api::CuptiApi;
-use super::catalog::{DataCatalog, DataFile, DataKind, FileIds};
+use super::catalog::{DataCatalog, DataFile, DataKind, FileIds, read_files};
 use super::consumer_profile::ConsumerProfile;
 use super::data_files::built_in_files;
 use super::library::{DEFAULT_LIBRARY, LibraryProfile};
@@ -48,22 +50,16 @@ impl Knowledge {
         let (rows, files): (Vec<_>, Vec<_>) = all.partition(|file| file.kind == DataKind::Table);
         let mut catalog = DataCatalog::new(files.into_iter());
         let ids = catalog.ids();
-        // Tables come first, because phases and tools refer to their rows.
-        let (mut tables, mistakes) = read_tables(&rows, &ids);
+        let (phases, libraries) = (ids.of(DataKind::Phase), ids.of(DataKind::Library));
+        // A third of the text is in rules, which refer to other files only by name. So another thread reads them.
+        let rules = catalog.take(DataKind::Rule);
+        let read_rules = || read_files(&rules, |id, text| compile_rule(id, text, &phases, &libraries));
+        let ((tables, phases, consumers, profilers), (all_rules, mistakes)) = std::thread::scope(|scope| {
+            let rules = scope.spawn(read_rules);
+            let others = read_others(&mut catalog, &ids, &rows);
+            (others, rules.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
         catalog.add_mistakes(mistakes);
-        tables.libraries = catalog.read(DataKind::Library, |id, text| {
-            read_library(id, text, &ids.of(DataKind::Rule))
-        });
-        let phases = catalog.read(DataKind::Phase, |id, text| {
-            Phase::read(id, text, &ids.of(DataKind::Profiler), &tables)
-        });
-        let (libraries, programs) = (ids.of(DataKind::Library), ids.of(DataKind::Consumer));
-        let consumers = catalog.read(DataKind::Consumer, |id, text| {
-            ConsumerProfile::read(id, text, &libraries, &programs)
-        });
-        let profilers = profilers(&mut catalog, &ids, &tables);
-        let names = ids.of(DataKind::Phase);
-        let all_rules = catalog.read(DataKind::Rule, |id, text| compile_rule(id, text, &names, &libraries));
         // Only after all kinds were read, so that mistakes in one do not hide those in the next.
         catalog.finish()?;
         let tables: &'static KnowledgeTables = Box::leak(Box::new(tables));
@@ -155,6 +151,29 @@ impl Knowledge {
         let phases = self.phases.iter();
         phases.map(|phase| phase.name.as_str()).collect()
     }
+}
+
+/// Reads the files of all kinds except rules.
+fn read_others(
+    catalog: &mut DataCatalog,
+    ids: &FileIds,
+    rows: &[DataFile],
+) -> (KnowledgeTables, Vec<Phase>, Vec<ConsumerProfile>, Vec<Profiler>) {
+    // Tables come first, because phases and tools refer to their rows.
+    let (mut tables, mistakes) = read_tables(rows, ids);
+    catalog.add_mistakes(mistakes);
+    tables.libraries = catalog.read(DataKind::Library, |id, text| {
+        read_library(id, text, &ids.of(DataKind::Rule))
+    });
+    let phases = catalog.read(DataKind::Phase, |id, text| {
+        Phase::read(id, text, &ids.of(DataKind::Profiler), &tables)
+    });
+    let (libraries, programs) = (ids.of(DataKind::Library), ids.of(DataKind::Consumer));
+    let consumers = catalog.read(DataKind::Consumer, |id, text| {
+        ConsumerProfile::read(id, text, &libraries, &programs)
+    });
+    let profilers = profilers(catalog, ids, &tables);
+    (tables, phases, consumers, profilers)
 }
 
 fn profilers(catalog: &mut DataCatalog, ids: &FileIds, tables: &KnowledgeTables) -> Vec<Profiler> {
