@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """How long does an audit take, against the least that it can take and against the tools that it stands for?
 
-Five images are made once, of PyPI wheels and Debian packages: one huge layer of CUDA's libraries, in gzip and in zstd;
-forty small layers; 300,000 small files; 100,000 files of which 5,000 are libraries. They lie in OCI layouts and in a real registry. Each case runs these in turns:
+Six images are made once, of PyPI wheels and Debian packages: Debian with PyTorch; one huge layer of CUDA's libraries, in gzip and
+in zstd; forty small layers; 300,000 small files; 100,000 files of which 5,000 are libraries. They are in OCI layouts and in a real
+registry. Each case runs these in turns:
 
   floor   igzip -dc or zstd -dc of the layers, one after the other: the fastest decoder for gzip on one core, and no audit
   ours    cupti-audit, without its cache
   warm    the same with the cache of the turn before
   peers   skopeo copy, umoci raw unpack, lddtree of every library: the same question asked with common tools (once)
+  syft    a list of the image's packages, if syft is installed (once)
+
+Then it times images of 1,000 to 300,000 small files and draws the times into docs/speed.svg.
 
 The figures are medians; a ratio is that of two runs of one turn, with the least and the largest. Then it counts the
 instructions of the stages (callgrind) on small inputs, which no other work on the machine changes, and compares them with
@@ -19,6 +23,7 @@ import gzip
 import hashlib
 import io
 import json
+import math
 import os
 import random
 import shutil
@@ -33,8 +38,11 @@ import zipfile
 
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "cupti-audit", "bench")
 HERE = os.path.dirname(os.path.abspath(__file__))
+DEBIAN = f"{HERE}/../target/parts/bookworm"
 COUNTS = f"{HERE}/instruction-counts.json"
 WHEELS = ("nvidia-cublas-cu12==12.4.5.8", "nvidia-cudnn-cu12==9.1.0.70", "nvidia-cuda-cupti-cu12==12.4.127")
+FILES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
+TORCH = ("torch==2.8.0", "setuptools")
 PACKAGES = """libc6 libstdc++6 libgcc-s1 libssl3 zlib1g libzstd1 liblzma5 libbz2-1.0 libexpat1 libffi8 libsqlite3-0
     libpython3.11-minimal libpython3.11-stdlib python3.11-minimal libperl5.36 perl-base libicu72 libxml2 libcurl4
     libgnutls30 libkrb5-3 libglib2.0-0 libx11-6 libcairo2 libpango-1.0-0 libgtk-3-0 libgl1-mesa-dri libllvm15 libboost-filesystem1.74.0
@@ -53,7 +61,7 @@ def main():
     for program, package in NEEDED.items():
         if not shutil.which(program):
             sys.exit(f"error: there is no {program}; it comes with the Debian package {package}")
-    images = {"huge": huge, "huge-zstd": huge_zstd, "many": many, "files": files, "tree": tree}
+    images = {"torch": torch, "huge": huge, "huge-zstd": huge_zstd, "many": many, "files": files, "tree": tree}
     rows = []
     with tempfile.TemporaryDirectory() as work, Registry(work) as registry:
         for name in arguments.images:
@@ -62,6 +70,8 @@ def main():
             for place in (f"oci:{layout}", f"docker://{registry.address}/{name}"):
                 rows += case(name, place, layout, arguments, work)
     table(rows)
+    if arguments.curves:
+        draw(curves(arguments), arguments.curves)
     return count(arguments)
 
 
@@ -69,7 +79,8 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="target/dist/cupti-audit", help="the program; make bench builds it")
     parser.add_argument("--runs", type=int, default=5, help="how many turns")
-    parser.add_argument("--images", nargs="+", default=["huge", "huge-zstd", "many", "files", "tree"])
+    parser.add_argument("--images", nargs="+", default=["torch", "huge", "huge-zstd", "many", "files", "tree"])
+    parser.add_argument("--curves", default=f"{HERE}/../docs/speed.svg", help="where to draw the curves; empty for none")
     parser.add_argument("--counts-only", action="store_true", help="only the instruction counts")
     parser.add_argument("--write-counts", action="store_true", help="write the instruction counts anew")
     return parser.parse_args()
@@ -94,7 +105,50 @@ def case(image, place, layout, arguments, work):
         shutil.rmtree(f"{work}/root", ignore_errors=True)
         shutil.rmtree(f"{work}/copy", ignore_errors=True)
         rows.append((image, where, "peers", [peers], [(turn[0], peers) for turn in turns], 1))
+    if where == "oci" and shutil.which("syft"):
+        listed = run(["syft", "scan", "-q", f"oci-dir:{layout}"])
+        rows.append((image, where, "syft", [listed], [(turn[0], listed) for turn in turns], 1))
     return rows
+
+
+def curves(arguments):
+    """The median seconds of the decoder, and of an audit cold and warm, for each number of files."""
+    found = {"decoder": [], "cold": [], "warm": []}
+    for number in FILES:
+        layout = made(f"files-{number}", lambda folder, number=number: files(folder, number))
+        (blob,) = (f"{layout}/blobs/sha256/{name}" for name in layers(layout))
+        audit = [arguments.program, "--quiet", "--no-config", "--fail-on", "never", f"oci:{layout}"]
+        with tempfile.TemporaryDirectory() as cache:
+            warm = [*audit, "--cache-dir", f"{cache}/cache"]
+            run(warm)
+            commands = {"decoder": ["igzip", "-dc", blob], "cold": [*audit, "--no-cache"], "warm": warm}
+            turns = [{name: run(command)[0] for name, command in commands.items()} for _ in range(arguments.runs)]
+        for name, line in found.items():
+            line.append((number, statistics.median(turn[name] for turn in turns)))
+    return found
+
+
+def draw(lines, path):
+    """Both axes are logarithmic."""
+    width, height, left, bottom = 640, 360, 60, 310
+    across = lambda number: left + math.log10(number / FILES[0]) / math.log10(FILES[-1] / FILES[0]) * (width - left - 110)
+    upward = lambda seconds: bottom - math.log10(seconds / 0.001) / 4 * (bottom - 20)
+    text = 'font-family="sans-serif" font-size="12" fill="#555"'
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="Seconds by number of files">']
+    out.append(f'<rect width="{width}" height="{height}" fill="#fff"/>')
+    for number in FILES:
+        out.append(f'<text x="{across(number):.0f}" y="{bottom + 18}" text-anchor="middle" {text}>{number:,}</text>')
+    for seconds in (0.001, 0.01, 0.1, 1, 10):
+        at = upward(seconds)
+        out.append(f'<path d="M{left} {at:.0f}H{width - 110}" stroke="#ddd"/><text x="{left - 6}" y="{at + 4:.0f}" text-anchor="end" {text}>{seconds:g} s</text>')
+    for (name, line), colour in zip(lines.items(), ("#888", "#c2410c", "#1d4ed8")):
+        points = " ".join(f"{across(number):.1f},{upward(seconds):.1f}" for number, seconds in line)
+        out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        number, seconds = line[-1]
+        out.append(f'<text x="{across(number) + 6:.0f}" y="{upward(seconds) + 4:.0f}" font-family="sans-serif" font-size="12" fill="{colour}">{name} {seconds:.2f} s</text>')
+    out.append(f'<text x="{(left + width - 110) / 2:.0f}" y="{bottom + 40}" text-anchor="middle" {text}>files in the image</text></svg>')
+    with open(path, "w", encoding="ascii") as file:
+        file.write("\n".join(out) + "\n")
 
 
 def run(command):
@@ -230,6 +284,12 @@ def add(tar, name, data):
     tar.addfile(member, io.BytesIO(data))
 
 
+def link(tar, name, target):
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = tarfile.SYMTYPE, target
+    tar.addfile(member)
+
+
 # images
 
 
@@ -259,6 +319,23 @@ def huge(folder):
     layout(folder, [f"{folder}/layer"])
 
 
+def torch(folder):
+    """Debian with PyTorch in a virtual environment, as one layer."""
+    with tempfile.TemporaryDirectory(dir=CACHE) as work:
+        wheels = ["--only-binary", ":all:", "--python-version", "3.11"]
+        for name in [f"manylinux_2_{glibc}" for glibc in range(36, 4, -1)] + ["manylinux2014"]:
+            wheels += ["--platform", f"{name}_x86_64"]
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-cache-dir", "--no-compile"]
+        subprocess.run([*pip, *wheels, "--target", work, *TORCH], check=True)
+        with packed(f"{folder}/layer", ["gzip", "-6nc"]) as tar:
+            for name in sorted(os.listdir(DEBIAN)):
+                tar.add(f"{DEBIAN}/{name}", name, filter=lambda member: None if member.isdev() else member)
+            tar.add(work, "opt/venv/lib/python3.11/site-packages")
+            add(tar, "opt/venv/pyvenv.cfg", b"home = /usr/bin\nversion = 3.11.2\n")
+            link(tar, "opt/venv/bin/python3", "/usr/bin/python3")
+    layout(folder, [f"{folder}/layer"], {"Env": ["PATH=/opt/venv/bin:/usr/bin:/bin"], "Cmd": ["python3", "train.py"]})
+
+
 def huge_zstd(folder):
     source = made("huge", huge)
     (blob,) = (f"{source}/blobs/sha256/{name}" for name in layers(source))
@@ -277,11 +354,11 @@ def many(folder):
     layout(folder, names)
 
 
-def files(folder):
+def files(folder, number=300_000):
     chance = random.Random(2)
     text = chance.randbytes(4096).hex().encode()
     with packed(f"{folder}/layer", ["gzip", "-6nc"]) as tar:
-        for at in range(300_000):
+        for at in range(number):
             start, size = chance.randrange(4096), chance.randrange(4096)
             add(tar, f"usr/lib/python3/dist-packages/package{at // 300}/module{at % 300}.py", text[start : start + size])
     layout(folder, [f"{folder}/layer"])
@@ -343,8 +420,8 @@ def layers(folder):
     return [layer["digest"].split(":")[1] for layer in manifest["layers"]]
 
 
-def layout(folder, blobs):
-    """An OCI layout of these layers: bytes, or files that are moved into it."""
+def layout(folder, blobs, settings=None):
+    """An OCI layout of these layers: bytes, or files that are moved into it. `settings` is the config's."""
     os.makedirs(f"{folder}/blobs/sha256")
     described, diff_ids = [], []
     for number, blob in enumerate(blobs):
@@ -359,7 +436,7 @@ def layout(folder, blobs):
         described.append({"mediaType": f"{KIND}layer.v1.tar{kind}", "digest": f"sha256:{digest}", "size": os.path.getsize(path)})
         diff_ids.append(f"sha256:{diff_id}")
         os.rename(path, f"{folder}/blobs/sha256/{digest}")
-    config = put(folder, {"os": "linux", "architecture": "amd64", "rootfs": {"type": "layers", "diff_ids": diff_ids}})
+    config = put(folder, {"os": "linux", "architecture": "amd64", "config": settings or {}, "rootfs": {"type": "layers", "diff_ids": diff_ids}})
     manifest = put(folder, {"schemaVersion": 2, "mediaType": f"{KIND}manifest.v1+json", "config": {"mediaType": f"{KIND}config.v1+json", **config}, "layers": described})
     index = {"schemaVersion": 2, "manifests": [{"mediaType": f"{KIND}manifest.v1+json", **manifest}]}
     for name, content in (("index.json", index), ("oci-layout", {"imageLayoutVersion": "1.0.0"})):
