@@ -6,7 +6,7 @@ use crate::cli::config::ProjectConfig;
 use crate::cli::config::load::load_for_images;
 use crate::cli::option_values::PlatformArg;
 use crate::cli::progress::{BarVisibility, ProgressBars};
-use crate::cli::shared_args::{ImageArgs, ReadArgs};
+use crate::cli::shared_args::{CacheArgs, LimitArgs, OnePlatformArgs, PlatformArgs, ReadArgs};
 use crate::cli::terminal::{CommandError, report_warning};
 use crate::facts::{GatherOptions, ImageFacts};
 use crate::judge::image_reading::{self, ReadOptions, RunningContainer};
@@ -20,7 +20,8 @@ use image_store::LayerCache;
 
 /// Reads images for a command.
 pub(super) struct ImageReader {
-    options: ImageArgs,
+    registry: RegistryOptions,
+    conditions: GatherOptions,
     knowledge: Knowledge,
     pub(super) bars: ProgressBars,
     cache: Option<LayerCache>,
@@ -29,34 +30,27 @@ pub(super) struct ImageReader {
 }
 
 impl ImageReader {
-    pub(super) fn new(args: &ReadArgs, knowledge: &Knowledge) -> Self {
-        let bars = ProgressBars::new(if args.output.quiet > 0 {
-            BarVisibility::Never
-        } else {
-            BarVisibility::OnTerminal
-        });
-        let index = index_options(&args.image, knowledge);
+    pub(super) fn new(args: &ReadArgs, knowledge: &Knowledge, bars: BarVisibility) -> Self {
+        let index = index_options(&args.limits, knowledge);
         Self {
-            cache: open_cache(&args.image, &index),
-            index,
-            options: args.image.clone(),
+            registry: registry_options(args),
+            conditions: GatherOptions {
+                environment: args.start.environment.clone(),
+                cpu: args.start.cpu.unwrap_or(CpuLevel::V3),
+                limits: index.limits.clone(),
+                start: args.start.overrides(),
+            },
             knowledge: knowledge.clone(),
-            bars,
+            bars: ProgressBars::new(bars),
+            cache: open_cache(&args.cache, &index),
+            index,
         }
     }
 
     pub(super) fn options<'a>(&'a self, platform: Option<&'a Platform>) -> ReadOptions<'a> {
         ReadOptions {
             platform,
-            registry: RegistryOptions {
-                insecure: self.options.insecure_registries.clone(),
-                ca_cert: self.options.ca_cert.clone(),
-                token_servers: self.options.token_servers.clone(),
-                patience: self.patience(),
-                user_agent: concat!("cupti-audit/", env!("CARGO_PKG_VERSION")).to_owned(),
-                // The defaults use the user's `docker login` credentials.
-                ..RegistryOptions::default()
-            },
+            registry: self.registry.clone(),
             knowledge: &self.knowledge,
             conditions: self.conditions(),
             index: self.index.clone(),
@@ -65,22 +59,9 @@ impl ImageReader {
         }
     }
 
-    fn patience(&self) -> RetryPolicy {
-        let mut patience = RetryPolicy::default();
-        for limit in &self.options.limits {
-            patience.set(&limit.name, limit.value);
-        }
-        patience
-    }
-
     /// The start conditions of an image's processes.
     pub(super) fn conditions(&self) -> GatherOptions {
-        GatherOptions {
-            environment: self.options.environment.clone(),
-            cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
-            limits: self.index.limits.clone(),
-            start: self.options.start.overrides(),
-        }
+        self.conditions.clone()
     }
 
     /// The facts of an image for one platform, or for the default platform.
@@ -99,8 +80,8 @@ impl ImageReader {
     }
 
     /// The platforms to read an image for; `None` is the default platform.
-    pub(super) fn platforms(&self, image: &str) -> Result<Vec<Option<Platform>>, ImageError> {
-        match &self.options.platform {
+    pub(super) fn platforms(&self, image: &str, asked: &PlatformArgs) -> Result<Vec<Option<Platform>>, ImageError> {
+        match &asked.platform {
             Some(PlatformArg::All) => {
                 let options = self.options(None);
                 let request = options.open_request();
@@ -124,10 +105,26 @@ fn naming(image: &str, error: ImageError) -> ImageError {
     }
 }
 
+fn registry_options(args: &ReadArgs) -> RegistryOptions {
+    let mut patience = RetryPolicy::default();
+    for limit in &args.limits.limits {
+        patience.set(&limit.name, limit.value);
+    }
+    RegistryOptions {
+        insecure: args.registry.insecure_registries.clone(),
+        ca_cert: args.registry.ca_cert.clone(),
+        token_servers: args.registry.token_servers.clone(),
+        patience,
+        user_agent: concat!("cupti-audit/", env!("CARGO_PKG_VERSION")).to_owned(),
+        // The defaults use the user's `docker login` credentials.
+        ..RegistryOptions::default()
+    }
+}
+
 /// The index options, with the limits of the command line.
-fn index_options(options: &ImageArgs, knowledge: &Knowledge) -> IndexOptions {
+fn index_options(args: &LimitArgs, knowledge: &Knowledge) -> IndexOptions {
     let mut index = library_options(knowledge);
-    for limit in &options.limits {
+    for limit in &args.limits {
         index.limits.set(&limit.name, limit.value);
     }
     index
@@ -135,8 +132,8 @@ fn index_options(options: &ImageArgs, knowledge: &Knowledge) -> IndexOptions {
 
 /// The cache for indexes made with `index`; `None` if it is disabled or has no folder. A warning explains why it cannot
 /// be used.
-fn open_cache(options: &ImageArgs, index: &IndexOptions) -> Option<LayerCache> {
-    let folder = options.cache.folder().filter(|_| !options.no_cache)?;
+fn open_cache(args: &CacheArgs, index: &IndexOptions) -> Option<LayerCache> {
+    let folder = args.folder()?;
     let opened = LayerCache::open(&folder, &index.fingerprint());
     let unusable = |error: &dyn Display| {
         let folder = folder.display();
@@ -156,9 +153,6 @@ impl Drop for ImageReader {
     }
 }
 
-/// The error of a command that needs a single platform.
-pub(super) const ONE_PLATFORM: &str = "only an audit takes all platforms; name one with --platform";
-
 /// The state of a command that reads images for one platform.
 pub(super) struct PreparedCommand {
     pub(super) knowledge: Knowledge,
@@ -169,19 +163,17 @@ pub(super) struct PreparedCommand {
 }
 
 impl PreparedCommand {
-    /// Loads the user's files, and fills `args` from the config; `only_one` is the error if all platforms are
-    /// requested.
-    pub(super) fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, CommandError> {
+    /// Loads the user's files, and fills `args` from the config.
+    pub(super) fn new(
+        args: &mut ReadArgs,
+        platform: &OnePlatformArgs,
+        bars: BarVisibility,
+    ) -> Result<Self, CommandError> {
         let (config, knowledge) = load_for_images(args)?;
-        let platform = match args.image.platform.clone() {
-            Some(PlatformArg::All) => return Err(only_one.into()),
-            Some(PlatformArg::One(platform)) => Some(platform),
-            None => None,
-        };
         Ok(Self {
-            reader: ImageReader::new(args, &knowledge),
+            reader: ImageReader::new(args, &knowledge, bars),
             knowledge,
-            platform,
+            platform: platform.or_config(&config),
             config,
         })
     }
@@ -190,10 +182,4 @@ impl PreparedCommand {
     pub(super) fn read(&self, image: &str) -> Result<ImageFacts, ImageError> {
         self.reader.read(image, self.platform.as_ref())
     }
-}
-
-/// Reads the single image of a command, together with the user's files.
-pub(super) fn read_single_image(image: &str, args: &mut ReadArgs) -> Result<(ImageFacts, Knowledge), CommandError> {
-    let prepared = PreparedCommand::new(args, ONE_PLATFORM)?;
-    Ok((prepared.read(image)?, prepared.knowledge))
 }

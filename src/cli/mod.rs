@@ -16,7 +16,6 @@ mod terminal;
 mod word_order;
 
 use command::Cli;
-use shared_args::FETCHING;
 use terminal::{CommandError, refuse_arguments, report_error, write_result};
 
 use crate::judge::outcome::RunExit;
@@ -78,13 +77,6 @@ fn parse_command_line() -> Cli {
     let mut command = Cli::command()
         .mut_args(adjust_own)
         .mut_subcommands(|command| command.mut_args(adjust).mut_subcommands(|inner| inner.mut_args(adjust)))
-        // The running container is not fetched.
-        .mut_subcommand("verify", |verify| {
-            verify.mut_args(|arg| {
-                let is_hidden = arg.is_hide_set() || arg.get_help_heading() == Some(FETCHING);
-                arg.hide(is_hidden)
-            })
-        })
         // Rare commands would push the options off the screen.
         .mut_subcommands(|command| {
             let is_rare = RARE_COMMANDS.contains(&command.get_name());
@@ -208,6 +200,40 @@ mod tests {
             "PORT_80_TCP_ADDR",
         ] {
             assert_eq!(said(&format!("CUPTI_AUDIT_{name}")), None);
+        }
+    }
+
+    /// The commands with an option, each with its parents.
+    fn commands_with(option: &str, command: &clap::Command, name: &str) -> Vec<String> {
+        let is_there = command.get_arguments().any(|arg| arg.get_long() == Some(option));
+        let own = is_there.then(|| name.to_owned());
+        let parts = command.get_subcommands().flat_map(|part| {
+            let name = format!("{name} {}", part.get_name());
+            commands_with(option, part, name.trim_start())
+        });
+        own.into_iter().chain(parts).collect()
+    }
+
+    #[test]
+    fn has_each_command_only_options_that_change_something() {
+        let audits = "audit links diff tree profilers dockerfile slim";
+        for (option, expected) in [
+            ("verbose", " audit links tree verify".to_owned()),
+            (
+                "quiet",
+                " audit links check diff tree profilers dockerfile slim verify fleet list fleet run".to_owned(),
+            ),
+            ("platform", format!(" {audits} fleet list")),
+            ("insecure-registry", format!(" {audits} fleet list fleet run")),
+            ("limit", format!(" {audits} verify fleet list fleet run")),
+            ("no-cache", format!(" {audits} fleet run")),
+            ("user", format!(" {audits} verify fleet run")),
+        ] {
+            assert_eq!(
+                commands_with(option, &super::Cli::command(), "").join(" "),
+                expected,
+                "{option}"
+            );
         }
     }
 

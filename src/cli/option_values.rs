@@ -10,7 +10,7 @@ use crate::judge::outcome::FailOn;
 use crate::judge::rule::Severity;
 use crate::knowledge::mistake::unknown_name;
 use crate::make::remedy::install_method::MethodKind;
-use crate::report::{FINDING_FORMATS, ReportFormat};
+use crate::report::{FINDING_FORMATS, NamedFormat, ReportFormat};
 use image_linkage::limits::Limits;
 use image_source::Platform;
 use image_source::registry::RetryPolicy;
@@ -69,11 +69,11 @@ pub struct OutputFile {
     pub file: PathBuf,
 }
 
-impl FromStr for OutputFile {
-    type Err = String;
-
-    /// Parses `FORMAT=FILE` for `--output` and the key `outputs`.
-    fn from_str(text: &str) -> Result<Self, String> {
+impl OutputFile {
+    /// Parses `FORMAT=FILE` with one of `formats`.
+    ///
+    /// Errors: The text has another form, or another format.
+    pub fn parse(text: &str, formats: &[NamedFormat]) -> Result<Self, String> {
         // At the first `=`, because a file name may contain more.
         let Some((format, file)) = text.split_once('=') else {
             return Err("expected FORMAT=FILE, such as json=audit.json".to_owned());
@@ -82,14 +82,24 @@ impl FromStr for OutputFile {
         if file.is_empty() {
             return Err(format!("there is no file after {format}="));
         }
-        let known = find_named(&FINDING_FORMATS, format).map_err(|_unknown| {
-            let names = FINDING_FORMATS.map(|(name, ..)| name).join(", ");
+        let known = find_named(formats, format).map_err(|_unknown| {
+            let names: Vec<&str> = formats.iter().map(|(name, ..)| *name).collect();
+            let names = names.join(", ");
             format!("no format is called {format:?}; there are {names}")
         });
         Ok(Self {
             format: known?,
             file: PathBuf::from(file),
         })
+    }
+}
+
+impl FromStr for OutputFile {
+    type Err = String;
+
+    /// Parses a value of `--output` of an audit, or of the key `outputs`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::parse(text, &FINDING_FORMATS)
     }
 }
 
@@ -100,6 +110,16 @@ pub enum PlatformArg {
     All,
     /// Only this platform.
     One(Platform),
+}
+
+impl PlatformArg {
+    /// The platform, unless it is all.
+    pub fn one(&self) -> Option<&Platform> {
+        match self {
+            Self::All => None,
+            Self::One(platform) => Some(platform),
+        }
+    }
 }
 
 impl FromStr for PlatformArg {

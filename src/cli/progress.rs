@@ -37,6 +37,13 @@ pub enum BarVisibility {
     Never,
 }
 
+impl BarVisibility {
+    /// With `--quiet`, or without.
+    pub fn with_quiet(is_quiet: bool) -> Self {
+        if is_quiet { Self::Never } else { Self::OnTerminal }
+    }
+}
+
 impl ProgressBars {
     /// Bars with the visibility `show`.
     pub fn new(show: BarVisibility) -> Self {

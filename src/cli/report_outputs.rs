@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::cli::output_file::check_not_read;
-use crate::cli::shared_args::{DisplayArgs, ReportArgs};
+use crate::cli::shared_args::{DetailArgs, QuietArgs, ReportArgs};
 use crate::cli::terminal::{report_error, terminal_width, write_result, write_verbatim};
 use crate::judge::outcome::RunExit;
 use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, settle, write_whole_file};
@@ -39,18 +39,26 @@ pub(super) enum ReportPlace {
 
 impl ReportPlace {
     /// The text layout for this destination.
-    pub(super) fn layout(self, output: &DisplayArgs) -> TextLayout {
+    pub(super) fn layout(self, output: &QuietArgs) -> TextLayout {
         let width = match self {
             Self::Stdout => terminal_width(),
             Self::File => PAGE,
         };
         let detail = match (self, output.quiet) {
-            _ if output.verbose => TextDetail::All,
             (Self::File, _) | (_, 0) => TextDetail::Inventory,
             (_, 1) => TextDetail::Findings,
             _ => TextDetail::Nothing,
         };
         TextLayout { width, detail }
+    }
+
+    /// The layout for a report that --verbose makes longer.
+    pub(super) fn detailed_layout(self, output: &DetailArgs) -> TextLayout {
+        let mut layout = self.layout(&output.less);
+        if output.verbose {
+            layout.detail = TextDetail::All;
+        }
+        layout
     }
 }
 

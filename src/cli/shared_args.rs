@@ -8,45 +8,57 @@ use clap::{ArgAction, Args};
 
 use super::config::ProjectConfig;
 use super::option_values::{COLOR, FAIL_ON, LimitArg, OutputFile, PlatformArg, one_of};
+use super::progress::BarVisibility;
 use crate::facts::StartOverrides;
 use crate::judge::outcome::FailOn;
 use crate::knowledge::DEFAULT_LIBRARY;
 use crate::report::{FINDING_FORMATS, ReportFormat};
 use image_linkage::loader::CpuLevel;
+use image_source::Platform;
 
 /// The help heading of the container start options.
 const START: &str = "Start of the container";
 
 /// The heading of the options for images that are fetched and kept.
-pub(super) const FETCHING: &str = "Image, registry and cache";
+const FETCHING: &str = "Image, registry and cache";
 
-/// The arguments of every command that reads an image.
-#[derive(Debug, Args)]
+/// The heading of the options for the output.
+pub(super) const DISPLAY: &str = "Display";
+
+/// The arguments of every command that reads an image for its answer. A command that needs a part of them takes these
+/// parts, so that it accepts no option without effect.
+#[derive(Debug, Default, Args)]
 pub struct ReadArgs {
     #[command(flatten)]
-    pub image: ImageArgs,
+    pub registry: RegistryArgs,
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    #[command(flatten)]
+    pub cache: CacheArgs,
+    #[command(flatten)]
+    pub start: StartArgs,
     #[command(flatten)]
     pub own: ConfigArgs,
     #[command(flatten)]
-    pub output: DisplayArgs,
+    pub color: ColorArgs,
 }
 
 impl ReadArgs {
     /// The options that another command needs to see the same image and the same start, except the platform.
     pub(super) fn repeated_options(&self) -> Vec<(&'static str, String)> {
-        let (image, own, start) = (&self.image, &self.own, &self.image.start);
+        let (registry, own, start) = (&self.registry, &self.own, &self.start);
         let of_path = |path: &PathBuf| path.display().to_string();
         let of_words = |words: &StartWords| shlex::try_join(words.0.iter().map(String::as_str)).unwrap_or_default();
         let options: [(&str, Vec<String>); 10] = [
             ("--config", own.config.iter().map(of_path).collect()),
             ("--profiles", own.profiles.iter().map(of_path).collect()),
-            ("--insecure-registry", image.insecure_registries.clone()),
-            ("--ca-cert", image.ca_cert.iter().map(of_path).collect()),
+            ("--insecure-registry", registry.insecure_registries.clone()),
+            ("--ca-cert", registry.ca_cert.iter().map(of_path).collect()),
             (
                 "--env-file",
                 start.env_file.iter().map(|file| file.path.clone()).collect(),
             ),
-            ("--env", image.own_environment.clone()),
+            ("--env", start.own_environment.clone()),
             ("--command", start.command_words.iter().map(of_words).collect()),
             ("--args", start.cmd_words.iter().map(of_words).collect()),
             ("--user", start.user.iter().cloned().collect()),
@@ -57,20 +69,25 @@ impl ReadArgs {
             .flat_map(|(option, values)| values.into_iter().map(move |value| (option, value)));
         pairs.collect()
     }
+
+    /// Fills open values from the config.
+    pub fn fill(&mut self, config: &ProjectConfig) {
+        self.registry.fill(config);
+        self.start.fill(config);
+    }
 }
 
 /// The purpose of an image.
 #[derive(Debug, Default, Args)]
 pub struct PurposeArgs {
-    /// Purpose of the image: inference, training, profiling
+    /// Purpose of the image: inference, training, profiling (repeatable)
     ///
-    /// Or a phase of your own, from --profiles. The phase decides how severe each finding is. Repeatable, or separated
-    /// by commas.
+    /// Or a phase of your own, from --profiles. The phase decides how severe each finding is. Commas separate several.
     #[arg(long, short, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',', value_parser = trimmed)]
     pub phase: Vec<String>,
-    /// Profiling tool that must work, such as torch.profiler
+    /// Profiling tool that must work, such as torch.profiler (repeatable)
     ///
-    /// It is an error if the tool would not work in the image. Repeatable, or separated by commas.
+    /// It is an error if the tool would not work in the image. Commas separate several.
     #[arg(long = "tool", value_name = "TOOL", env = "CUPTI_AUDIT_TOOL", value_delimiter = ',', value_parser = trimmed)]
     pub tools: Vec<String>,
 }
@@ -137,7 +154,7 @@ pub fn fill_list<T: Clone>(given: &mut Vec<T>, config: &[T]) {
 }
 
 /// The user's config, rules and profiles.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Config, rules and profiles")]
 pub struct ConfigArgs {
     /// Config file [default: cupti-audit.yaml in the working directory or a parent directory of the same Git repository]
@@ -175,15 +192,47 @@ pub struct ConfigArgs {
     pub profiles: Vec<PathBuf>,
 }
 
-/// How to access an image, and the start conditions of its processes.
-#[derive(Debug, Clone, Args)]
+/// The choice from an image index, for a command that takes every image of it.
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = FETCHING)]
-pub struct ImageArgs {
+pub struct PlatformArgs {
     /// Platform, such as linux/arm64, or all [default: this machine's]
     ///
-    /// With `all`, every platform of the image is audited. The default is linux with this machine's architecture.
+    /// With `all`, every platform of the image is read. The default is linux with this machine's architecture.
     #[arg(long, value_name = "OS/ARCH|all", env = "CUPTI_AUDIT_PLATFORM")]
     pub platform: Option<PlatformArg>,
+}
+
+impl PlatformArgs {
+    /// Fills an open value from the config.
+    pub fn fill(&mut self, config: &ProjectConfig) {
+        self.platform = self.platform.take().or_else(|| config.platform.clone());
+    }
+}
+
+/// The choice from an image index, for a command that takes one image of it.
+#[derive(Debug, Args)]
+#[command(next_help_heading = FETCHING)]
+pub struct OnePlatformArgs {
+    /// Platform, such as linux/arm64 [default: this machine's]
+    ///
+    /// The default is linux with this machine's architecture.
+    #[arg(long, value_name = "OS/ARCH", env = "CUPTI_AUDIT_PLATFORM", value_parser = one_platform)]
+    platform: Option<Platform>,
+}
+
+impl OnePlatformArgs {
+    /// The platform of the command line or of the config. Of `all` in a config, this machine's is taken.
+    pub fn or_config(&self, config: &ProjectConfig) -> Option<Platform> {
+        let configured = config.platform.as_ref().and_then(PlatformArg::one);
+        self.platform.as_ref().or(configured).cloned()
+    }
+}
+
+/// How to access registries.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = FETCHING)]
+pub struct RegistryArgs {
     /// Allow plain HTTP and any certificate for this registry (repeatable)
     #[arg(
         long = "insecure-registry",
@@ -205,6 +254,19 @@ pub struct ImageArgs {
         hide_short_help = true
     )]
     pub token_servers: Vec<String>,
+}
+
+impl RegistryArgs {
+    fn fill(&mut self, config: &ProjectConfig) {
+        self.ca_cert = self.ca_cert.take().or_else(|| config.ca_cert.clone());
+        fill_list(&mut self.insecure_registries, &config.insecure_registries);
+    }
+}
+
+/// The limits for hostile images and slow registries.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = FETCHING)]
+pub struct LimitArgs {
     /// Change a limit, such as layer-entries=8000000; SECURITY.md lists all (repeatable)
     #[arg(
         long = "limit",
@@ -214,53 +276,36 @@ pub struct ImageArgs {
         hide_short_help = true
     )]
     pub limits: Vec<LimitArg>,
+}
+
+/// Whether and where layer indexes are kept.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = FETCHING)]
+pub struct CacheArgs {
     #[command(flatten)]
-    pub cache: CacheFolderArgs,
+    pub place: CacheFolderArgs,
     /// Read every layer again, and do not use the cache
     #[arg(long, env = "CUPTI_AUDIT_NO_CACHE", value_parser = FalseyValueParser::new(), hide_short_help = true)]
     pub no_cache: bool,
-    /// Set an environment variable of the container, as `docker run --env` does (repeatable)
-    #[arg(
-        long = "env",
-        short = 'e',
-        value_name = "KEY=VALUE",
-        value_parser = key_value,
-        hide_short_help = true,
-        help_heading = START
-    )]
-    pub environment: Vec<(String, String)>,
-    /// The variables of the command line alone, as `KEY=VALUE`.
-    #[arg(skip)]
-    own_environment: Vec<String>,
-    #[command(flatten)]
-    pub start: StartArgs,
-    /// CPU level of the machine that runs the container [default: x86-64-v3]
-    #[arg(long, value_name = "LEVEL", env = "CUPTI_AUDIT_CPU", hide_short_help = true, help_heading = START)]
-    pub cpu: Option<CpuLevel>,
 }
 
-impl ImageArgs {
-    /// Fills open values from the config. Variables are merged; the command line wins for the same name.
-    pub fn fill(&mut self, config: &ProjectConfig) {
-        self.platform = self.platform.take().or_else(|| config.platform.clone());
-        self.cpu = self.cpu.or(config.cpu);
-        self.ca_cert = self.ca_cert.take().or_else(|| config.ca_cert.clone());
-        fill_list(&mut self.insecure_registries, &config.insecure_registries);
-        let given = self.environment.iter();
-        self.own_environment = given.map(|(name, value)| format!("{name}={value}")).collect();
-        let own = config.env.iter().map(|(name, value)| (name.clone(), value.clone()));
-        let files = self
-            .start
-            .env_file
-            .iter()
-            .flat_map(|file| file.variables.iter().cloned());
-        // After the config's, because the last value of a name counts.
-        self.environment = own.chain(files).chain(self.environment.drain(..)).collect();
+impl CacheArgs {
+    /// No cache, for a command that reads no layer of an image.
+    pub fn disabled() -> Self {
+        Self {
+            no_cache: true,
+            ..Self::default()
+        }
+    }
+
+    /// The folder of the cache, unless there is to be none.
+    pub fn folder(&self) -> Option<PathBuf> {
+        self.place.folder().filter(|_| !self.no_cache)
     }
 }
 
 /// The folder of the layer index cache.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Default, Args)]
 pub struct CacheFolderArgs {
     #[arg(
         long,
@@ -286,10 +331,16 @@ impl CacheFolderArgs {
     }
 }
 
-/// Overrides for the start of the container.
+/// The start conditions of an image's processes.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = START)]
 pub struct StartArgs {
+    /// Set an environment variable of the container, as `docker run --env` does (repeatable)
+    #[arg(long = "env", short = 'e', value_name = "KEY=VALUE", value_parser = key_value, hide_short_help = true)]
+    pub environment: Vec<(String, String)>,
+    /// The variables of the command line alone, as `KEY=VALUE`.
+    #[arg(skip)]
+    own_environment: Vec<String>,
     /// Read environment variables from a file, as `docker run --env-file` does (repeatable)
     #[arg(long, value_name = "FILE", value_parser = read_env_file, hide_short_help = true)]
     pub env_file: Vec<EnvFile>,
@@ -306,6 +357,9 @@ pub struct StartArgs {
     /// Replace the image's working directory
     #[arg(long, value_name = "DIR", value_parser = absolute_directory, hide_short_help = true)]
     pub workdir: Option<String>,
+    /// CPU level of the machine that runs the container [default: x86-64-v3]
+    #[arg(long, value_name = "LEVEL", env = "CUPTI_AUDIT_CPU", hide_short_help = true)]
+    pub cpu: Option<CpuLevel>,
 }
 
 /// The variables in a file.
@@ -343,6 +397,17 @@ fn read_env_file(path: &str) -> Result<EnvFile, String> {
 pub struct StartWords(pub Vec<String>);
 
 impl StartArgs {
+    /// Fills open values from the config. Variables are merged; the command line wins for the same name.
+    fn fill(&mut self, config: &ProjectConfig) {
+        self.cpu = self.cpu.or(config.cpu);
+        let given = self.environment.iter();
+        self.own_environment = given.map(|(name, value)| format!("{name}={value}")).collect();
+        let own = config.env.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let files = self.env_file.iter().flat_map(|file| file.variables.iter().cloned());
+        // After the config's, because the last value of a name counts.
+        self.environment = own.chain(files).chain(self.environment.drain(..)).collect();
+    }
+
     /// The replacements for the image's own values.
     pub(super) fn overrides(&self) -> StartOverrides {
         let words = |words: &Option<StartWords>| words.as_ref().map(|words| words.0.clone());
@@ -381,10 +446,10 @@ pub struct CuptiOnlyArgs {
     library: String,
 }
 
-/// How results are shown.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Display")]
-pub struct DisplayArgs {
+/// When results have colours.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = DISPLAY)]
+pub struct ColorArgs {
     /// When to use colours; `NO_COLOR` is respected
     #[arg(
         long,
@@ -395,21 +460,55 @@ pub struct DisplayArgs {
         hide_short_help = true
     )]
     pub color: ColorChoice,
-    /// Print only the verdict and the findings; -qq prints nothing
-    #[arg(long, short, action = ArgAction::Count)]
-    pub quiet: u8,
-    /// Also print all notes, the layers and the loader's searches
-    #[arg(long, short, conflicts_with = "quiet", overrides_with = "verbose")]
-    pub verbose: bool,
     /// As --color never.
     #[arg(long, alias = "no-colour", hide = true)]
     pub no_color: bool,
+}
+
+/// How much of a report with findings is shown.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = DISPLAY)]
+pub struct QuietArgs {
+    /// Print only the verdict and the findings; -qq prints nothing
+    #[arg(long, short, action = ArgAction::Count)]
+    pub quiet: u8,
+}
+
+/// How much of the report on an image is shown.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = DISPLAY)]
+pub struct DetailArgs {
+    #[command(flatten)]
+    pub less: QuietArgs,
+    /// Also print all notes, the layers and the loader's searches
+    #[arg(long, short, conflicts_with = "quiet", overrides_with = "verbose")]
+    pub verbose: bool,
+}
+
+/// Whether a command that always prints its whole answer shows its progress.
+#[derive(Debug, Args)]
+#[command(next_help_heading = DISPLAY)]
+pub struct ProgressArgs {
+    /// Show no progress
+    #[arg(long, short, overrides_with = "quiet")]
+    quiet: bool,
+}
+
+impl ProgressArgs {
+    pub fn bars(&self) -> BarVisibility {
+        BarVisibility::with_quiet(self.quiet)
+    }
 }
 
 /// A name in a comma-separated list, which may have spaces around it.
 #[expect(clippy::unnecessary_wraps, reason = "clap's parsers give a result")]
 pub fn trimmed(text: &str) -> Result<String, std::convert::Infallible> {
     Ok(text.trim().to_owned())
+}
+
+fn one_platform(text: &str) -> Result<Platform, String> {
+    let platform = text.parse::<PlatformArg>()?.one().cloned();
+    platform.ok_or_else(|| "this command takes one platform; audit, links and fleet list take all".to_owned())
 }
 
 fn only_cupti(name: &str) -> Result<String, String> {

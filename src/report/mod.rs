@@ -80,6 +80,9 @@ pub(crate) const FINDING_FORMATS: [NamedFormat; 8] = [
     ("attestation", "The predicate of an in-toto attestation, for cosign to sign", ReportFormat::Attestation),
 ];
 
+/// The forms of reports on a Dockerfile. An attestation is about an image.
+pub(crate) const BUILD_FILE_FORMATS: &[NamedFormat] = FINDING_FORMATS.split_at(FINDING_FORMATS.len() - 1).0;
+
 const HTML_HELP: &str = "A single page with pictures of the programs, copies and layers";
 
 /// The forms of answers. SARIF, JUnit and annotations need findings, which answers lack.

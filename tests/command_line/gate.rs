@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use image_source::Platform;
 use serde_json::Value;
 use testkit::elf::Elf;
 
@@ -486,11 +487,25 @@ fn every_platform_of_an_index_is_audited_and_named() {
         (stdin.1, stdin.2),
         (2, vec!["error: invalid reference \"-\": standard input can be read only once; to audit all platforms, save it to a file".to_owned()])
     );
-    let tree = project.run(&[], &["tree", "--platform", "all", &layout, "libc.so.6"]);
-    assert_eq!(
-        errors(&tree),
-        ["error: only an audit takes all platforms; name one with --platform"]
-    );
+}
+
+#[test]
+fn a_command_for_one_platform_takes_this_machines_if_the_config_says_all() {
+    let project = Project::new(&[("cupti-audit.yaml", "platform: all\n")]);
+    let tree = |options: &[&str]| {
+        let output = project.run(
+            &[],
+            &[&["tree", &image("multi-platform"), "libc.so.6"], options].concat(),
+        );
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        (output.status.code().unwrap(), text, errors(&output))
+    };
+    let host = Platform::host().to_string();
+    assert_eq!(tree(&[]), tree(&["--platform", &host]));
+    assert_eq!(tree(&[]).0, 0);
+    let (code, _, errors) = tree(&["--platform", "all"]);
+    let expected = "error: invalid value 'all' for '--platform <OS/ARCH>': this command takes one platform; audit, links and fleet list take all";
+    assert_eq!((code, errors.first().map(String::as_str)), (2, Some(expected)));
 }
 
 /// The YAML blocks of a page.

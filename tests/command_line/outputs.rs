@@ -49,6 +49,26 @@ fn files_hold_what_standard_output_would() {
 }
 
 #[test]
+fn check_offers_the_formats_of_a_dockerfile() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("Dockerfile");
+    fs::write(&file, "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\n").unwrap();
+    let check = |option: &str, value: &str| said(&run(&["check", option, value, file.to_str().unwrap()]));
+    let (_, _, refused) = check("--format", "attestation");
+    let offered = refused
+        .split_once("[possible values: ")
+        .and_then(|(_, rest)| rest.split_once(']'));
+    let offered = offered.expect(&refused).0;
+    assert_eq!(offered, "text, json, sarif, junit, markdown, github, html");
+    for format in offered.split(", ") {
+        assert_eq!(check("--format", format).0, Some(0), "{format}");
+    }
+    let (code, _, refused) = check("-o", "attestation=x.json");
+    let expected = format!("no format is called \"attestation\"; there are {offered}\n");
+    assert!(code == Some(2) && refused.contains(&expected), "{refused}");
+}
+
+#[test]
 fn a_dash_is_standard_output() {
     assert_eq!(
         said(&run(&["-o", "json=-", IMAGE])),

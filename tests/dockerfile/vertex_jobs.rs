@@ -75,13 +75,13 @@ fn a_job_that_could_not_work_is_refused() {
             "no-cupti",
             &[&training[..], &["--accelerator", "b200:8"]].concat()[..],
             "error: CUPTI of CUDA 12.4 does not support NVIDIA_B200, which needs CUDA 12.8 and newer; \
-             --accelerator names another GPU\n",
+             choose another GPU with --accelerator\n",
         ),
         (
             "devel",
             &[&training[..], &["--accelerator", "b200:8"]].concat(),
             "error: CUPTI of CUDA 12.4 does not support NVIDIA_B200, which needs CUDA 12.8 and newer; \
-             --accelerator names another GPU\n",
+             choose another GPU with --accelerator\n",
         ),
         (
             "no-cupti",

@@ -101,7 +101,10 @@ pub fn fleet(cache: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Co
         .env_clear()
         .envs(variables.iter().copied());
     if arguments.first() != Some(&"report") {
-        command.arg("--no-config").arg("--cache-dir").arg(cache);
+        command.arg("--no-config");
+    }
+    if arguments.first() == Some(&"run") {
+        command.arg("--cache-dir").arg(cache);
     }
     command
 }

@@ -2,8 +2,11 @@
 
 use crate::cli::config::load::{current_date, fill_phases, load_for_images};
 use crate::cli::image_reader::ImageReader;
+use crate::cli::progress::BarVisibility;
 use crate::cli::report_outputs::ReportOutputs;
-use crate::cli::shared_args::{AssumptionArgs, GpuArgs, PurposeArgs, ReadArgs, ReportArgs, fill_list};
+use crate::cli::shared_args::{
+    AssumptionArgs, DetailArgs, GpuArgs, PlatformArgs, PurposeArgs, ReadArgs, ReportArgs, fill_list,
+};
 use crate::cli::terminal::{CommandError, report_error, report_warning};
 use crate::judge::audit::{ask_gpus, ask_tools, judge_image as judged, judge_links};
 use crate::judge::image_reading::RunningContainer;
@@ -41,8 +44,8 @@ Examples:
 /// The text below the options of -h, short enough for one screen.
 const AFTER_SHORT_HELP: &str = "\
 Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
-        docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, a path,
-        or - for an archive from standard input
+        docker-archive:FILE, oci:DIR, oci-archive:FILE, sif:FILE, rootfs:DIR,
+        rootfs-archive:FILE, a path, or - for an archive from standard input
 Exit codes: 0 pass, 1 findings, 2 an error, or the image alone does not show the answer
 Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
 More commands: cache, completions, config, fleet, man, profiles, rules, schema, verify";
@@ -77,7 +80,11 @@ pub struct AuditArgs {
     #[command(flatten)]
     pub assumptions: AssumptionArgs,
     #[command(flatten)]
+    pub platform: PlatformArgs,
+    #[command(flatten)]
     pub read: ReadArgs,
+    #[command(flatten)]
+    pub output: DetailArgs,
 }
 
 impl AuditArgs {
@@ -91,6 +98,8 @@ impl AuditArgs {
             purpose: PurposeArgs::default(),
             target: GpuArgs::default(),
             assumptions: AssumptionArgs::default(),
+            platform: PlatformArgs::default(),
+            output: DetailArgs::default(),
         }
     }
 
@@ -120,6 +129,7 @@ pub(super) fn prepare(
     // The config's phases and tools are for CUPTI, so they do not apply to another library.
     let (phase_asked, tool_asked) = (!args.purpose.phase.is_empty(), !args.purpose.tools.is_empty());
     args.report.fill(&config);
+    args.platform.fill(&config);
     args.assumptions.strict |= config.strict;
     fill_list(&mut args.purpose.tools, &config.tools);
     fill_phases(&mut args.purpose.phase, &config, &knowledge)?;
@@ -169,13 +179,17 @@ pub(super) fn judge(
     let images = args.images.iter().filter(|_| !args.report.outputs.is_empty());
     let files: Vec<_> = images.filter_map(|image| host_file(image)).collect();
     let outputs = ReportOutputs::open(&args.report, &files, |format, place| {
-        report_writer(format, place.layout(&args.read.output), fail_on, knowledge)
+        report_writer(format, place.detailed_layout(&args.output), fail_on, knowledge)
     })?;
     let mut run = AuditRun {
         auditor: ImageAuditor {
             args,
             knowledge,
-            reader: ImageReader::new(&args.read, knowledge),
+            reader: ImageReader::new(
+                &args.read,
+                knowledge,
+                BarVisibility::with_quiet(args.output.less.quiet > 0),
+            ),
             question,
             fail_on,
             gate: SuppressionGate::new(suppressions, today),
@@ -238,7 +252,7 @@ struct AuditRun<'a> {
 
 impl AuditRun<'_> {
     fn image(&mut self, image: &str, place: RunPosition) {
-        let platforms = match self.auditor.reader.platforms(image) {
+        let platforms = match self.auditor.reader.platforms(image, &self.auditor.args.platform) {
             Ok(platforms) => platforms,
             Err(error) => return self.unread(image, error.to_string()),
         };
@@ -288,7 +302,7 @@ impl ImageAuditor<'_> {
             _ => self.reader.read(image, platform),
         };
         let facts = facts.map_err(|error| error.to_string())?;
-        let environment = &self.args.read.image.environment;
+        let environment = &self.args.read.start.environment;
         let mut audit = match self.question {
             AuditQuestion::Library | AuditQuestion::Running(_) => {
                 judged(facts, self.knowledge, &self.args.purpose.phase, environment)

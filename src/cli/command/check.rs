@@ -4,8 +4,9 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::cli::config::load::{current_date, fill_phases, load_project};
+use crate::cli::option_values::{OutputFile, one_of};
 use crate::cli::report_outputs::ReportOutputs;
-use crate::cli::shared_args::{ConfigArgs, DisplayArgs, ReportArgs, trimmed};
+use crate::cli::shared_args::{ColorArgs, ConfigArgs, QuietArgs, ReportArgs, trimmed};
 use crate::cli::terminal::CommandError;
 use crate::judge::build_file::check_build_file;
 use crate::judge::outcome::{FailOn, RunExit};
@@ -14,7 +15,7 @@ use crate::judge::rule::suppression::SuppressionGate;
 use crate::knowledge::user_folders::read_text_file;
 use crate::report::build_file::CheckedBuildFile;
 use crate::report::text::TextDetail;
-use crate::report::{ReportFormat, report_writer};
+use crate::report::{BUILD_FILE_FORMATS, ReportFormat, report_writer};
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
@@ -36,6 +37,8 @@ Examples:
 /// Find known traps for CUPTI in a Dockerfile, before the build
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
+#[command(mut_arg("format", |format| format.value_parser(one_of(BUILD_FILE_FORMATS))))]
+#[command(mut_arg("outputs", |outputs| outputs.value_parser(|text: &str| OutputFile::parse(text, BUILD_FILE_FORMATS))))]
 pub struct CheckArgs {
     /// Dockerfile; - is standard input
     #[arg(value_name = "FILE", default_value = "Dockerfile")]
@@ -54,7 +57,9 @@ pub struct CheckArgs {
     #[command(flatten)]
     own: ConfigArgs,
     #[command(flatten)]
-    output: DisplayArgs,
+    color: ColorArgs,
+    #[command(flatten)]
+    output: QuietArgs,
 }
 
 /// The maximum size of a Dockerfile in bytes, a thousand times that of a long one.

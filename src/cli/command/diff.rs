@@ -3,7 +3,7 @@
 use crate::cli::config::load::{current_date, fill_phases};
 use crate::cli::image_reader::PreparedCommand;
 use crate::cli::option_values::{FAIL_ON, one_of};
-use crate::cli::shared_args::{ReadArgs, trimmed};
+use crate::cli::shared_args::{OnePlatformArgs, ProgressArgs, ReadArgs, trimmed};
 use crate::cli::terminal::{CommandError, write_answer};
 use crate::judge::audit::judge_image;
 use crate::judge::image_diff::ImageDiff;
@@ -49,20 +49,23 @@ pub struct DiffArgs {
     #[arg(long, default_value = "text", value_parser = one_of(&ANSWER_FORMATS))]
     format: ReportFormat,
     #[command(flatten)]
+    platform: OnePlatformArgs,
+    #[command(flatten)]
     read: ReadArgs,
+    #[command(flatten)]
+    progress: ProgressArgs,
 }
 
 impl DiffArgs {
     /// Compares two images. Fails if the second has a finding that the first lacks.
     pub fn run(mut self) -> Result<RunExit, CommandError> {
-        let only_one = "two images are compared for one platform; name it with --platform";
-        let prepared = PreparedCommand::new(&mut self.read, only_one)?;
+        let prepared = PreparedCommand::new(&mut self.read, &self.platform, self.progress.bars())?;
         let config = &prepared.config;
         fill_phases(&mut self.phase, config, &prepared.knowledge)?;
         let mut gate = SuppressionGate::new(&config.suppress, current_date()?);
         let audit = |image: &str, gate: &mut SuppressionGate<'_>| -> Result<AuditedImage, CommandError> {
             let facts = prepared.read(image)?;
-            let environment = &self.read.image.environment;
+            let environment = &self.read.start.environment;
             let mut audit = judge_image(facts, &prepared.knowledge, &self.phase, environment);
             gate.mark_findings(image, &mut audit.findings);
             sort_findings(&mut audit.findings);

@@ -6,10 +6,10 @@ mod vertex;
 use std::path::Path;
 use std::path::PathBuf;
 
-use crate::cli::image_reader::{ONE_PLATFORM, PreparedCommand};
+use crate::cli::image_reader::PreparedCommand;
 use crate::cli::option_values::{VIA, one_of};
 use crate::cli::output_file;
-use crate::cli::shared_args::{CuptiOnlyArgs, ReadArgs, fill_list};
+use crate::cli::shared_args::{CuptiOnlyArgs, OnePlatformArgs, ProgressArgs, ReadArgs, fill_list};
 use crate::cli::terminal::{CommandError, report_error, report_warning, write_verbatim};
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::facts::{GatherOptions, ImageFacts};
@@ -29,7 +29,7 @@ use vertex::{VertexArgs, VertexJobs};
 const HELP: &str = "\
 Without --via, CUPTI is installed in the first of these ways that works. The comments in the file give the reason for \
 each way. With --via, only the ways with that name are tried.
-            a copy that is in the image but is not found: add it to the search path
+  (none)    a copy that is in the image but is not found: add it to the search path
   copy      files of the image of --from
   pip       in the Python environment of the program that needs CUPTI
   conda     in the conda environment of that program
@@ -40,7 +40,8 @@ each way. With --via, only the ways with that name are tried.
   copy      files of NVIDIA's devel image
 
 The last step of the Dockerfile asks the image's own loader for the libraries that the phase needs. If one is not \
-found, the build fails. If the image is already ready for the phase, the Dockerfile contains only this step.
+found, the build fails. If the image is already ready for the phase, the Dockerfile has only FROM and this step. It has \
+no such step if the phase needs no library, or if the image has no shell.
 
 Exit codes:
   0  the Dockerfile was written
@@ -74,7 +75,7 @@ pub struct DockerfileArgs {
     /// Write one file with a target for each phase, and a target `builder` with the compilers
     #[arg(long, conflicts_with = "phase")]
     all_phases: bool,
-    /// With --all-phases: build PyTorch from source, for inference without CUPTI
+    /// With --all-phases: build PyTorch from source, with CUPTI for training and profiling, without it for inference
     #[arg(long, requires = "all_phases", conflicts_with = "phase")]
     with_builder: bool,
     /// With --all-phases: also write a Cloud Build configuration [default: cloudbuild.yaml]
@@ -108,7 +109,11 @@ pub struct DockerfileArgs {
     #[command(flatten)]
     only: CuptiOnlyArgs,
     #[command(flatten)]
+    platform: OnePlatformArgs,
+    #[command(flatten)]
     read: ReadArgs,
+    #[command(flatten)]
+    progress: ProgressArgs,
 }
 
 impl DockerfileArgs {
@@ -121,7 +126,7 @@ impl DockerfileArgs {
         let files: Vec<&Path> = files.map(PathBuf::as_path).collect();
         output_file::check_writable(&files, existing)?;
         let templates = DockerfileTemplates::new()?;
-        let prepared = PreparedCommand::new(&mut self.read, ONE_PLATFORM)?;
+        let prepared = PreparedCommand::new(&mut self.read, &self.platform, self.progress.bars())?;
         let phases = match &self.phase {
             Some(name) => vec![prepared.knowledge.phase(name)?],
             None => prepared.knowledge.staged_phases(),
@@ -137,7 +142,7 @@ impl DockerfileArgs {
             .map(|from| read_source(&prepared, from))
             .transpose()?;
         let knowledge = &prepared.knowledge;
-        let audit = judge_image(facts, knowledge, &[], &self.read.image.environment);
+        let audit = judge_image(facts, knowledge, &[], &self.read.start.environment);
         let facts = &audit.facts;
         let mut via = self.via.clone();
         fill_list(&mut via, &prepared.config.via);

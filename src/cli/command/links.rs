@@ -3,14 +3,14 @@
 use clap::Args;
 
 use super::audit::{AuditArgs, AuditQuestion, judge, prepare};
-use crate::cli::shared_args::{PurposeArgs, ReadArgs, ReportArgs};
+use crate::cli::shared_args::{DetailArgs, PlatformArgs, PurposeArgs, ReadArgs, ReportArgs};
 use crate::cli::terminal::CommandError;
 use crate::judge::outcome::RunExit;
 use crate::judge::rule::RuleQuestion;
 
 const HELP: &str = "\
-The libraries of a program are searched as at its start, those of a library as by `ldd`, with the variables and the \
-user of the image. Nothing is run. Driver libraries are listed, but they do not count as missing.
+A program is checked as if it were started, and a library as `ldd` would check it. The variables and the user are \
+those of the image. Nothing is run. Driver libraries are listed, but they do not count as missing.
 
 Findings are grouped by the missing library. Suppressions in the config apply; their `path` matches the objects that \
 need the library.
@@ -40,13 +40,21 @@ pub struct LinksArgs {
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
+    platform: PlatformArgs,
+    #[command(flatten)]
     read: ReadArgs,
+    #[command(flatten)]
+    output: DetailArgs,
 }
 
 impl LinksArgs {
     pub fn run(self) -> Result<RunExit, CommandError> {
         // This is an audit of one image with another question.
-        let mut args = AuditArgs::of_images(vec![self.image_name], self.report, self.read);
+        let mut args = AuditArgs {
+            platform: self.platform,
+            output: self.output,
+            ..AuditArgs::of_images(vec![self.image_name], self.report, self.read)
+        };
         let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Links)?;
         // The config's phases and tools are for audits.
         args.purpose = PurposeArgs::default();

@@ -1,7 +1,7 @@
 //! `profilers`: reports which profiling tools would work in an image.
 
 use crate::cli::option_values::one_of;
-use crate::cli::shared_args::{CuptiOnlyArgs, ReadArgs};
+use crate::cli::shared_args::{CuptiOnlyArgs, OnePlatformArgs, ProgressArgs, ReadArgs};
 use crate::facts::ImageFacts;
 use crate::judge::outcome::RunExit;
 use crate::judge::plan::profilers::installed_tools;
@@ -11,7 +11,7 @@ use crate::report::profilers::{ProfilerMatrix, json::profilers_json, page::profi
 use crate::report::{ANSWER_FORMATS, ReportFormat};
 use clap::Args;
 
-use crate::cli::image_reader::read_single_image;
+use crate::cli::image_reader::PreparedCommand;
 use crate::cli::terminal::{CommandError, write_answer};
 
 const HELP: &str = "\
@@ -28,7 +28,7 @@ Exit codes:
 Examples:
   cupti-audit profilers pytorch/pytorch
   cupti-audit profilers --format markdown docker-daemon:trainer:latest
-  cupti-audit profilers -e KINETO_USE_DAEMON=1 docker-daemon:trainer:latest";
+  cupti-audit profilers --env KINETO_USE_DAEMON=1 docker-daemon:trainer:latest";
 
 /// Show which profiling tools work in an image, and why others do not
 ///
@@ -45,19 +45,24 @@ pub struct ProfilersArgs {
     #[command(flatten)]
     only: CuptiOnlyArgs,
     #[command(flatten)]
+    platform: OnePlatformArgs,
+    #[command(flatten)]
     read: ReadArgs,
+    #[command(flatten)]
+    progress: ProgressArgs,
 }
 
 impl ProfilersArgs {
     /// Judges the profiling tools in one image.
     pub fn run(mut self) -> Result<RunExit, CommandError> {
-        let (facts, knowledge) = read_single_image(&self.image_name, &mut self.read)?;
-        Ok(show(&self, &facts, &knowledge.profilers))
+        let prepared = PreparedCommand::new(&mut self.read, &self.platform, self.progress.bars())?;
+        let facts = prepared.read(&self.image_name)?;
+        Ok(show(&self, &facts, &prepared.knowledge.profilers))
     }
 }
 
 fn show(args: &ProfilersArgs, facts: &ImageFacts, known: &[Profiler]) -> RunExit {
-    let tools = installed_tools::find_installed_tools(facts, known, &args.read.image.environment);
+    let tools = installed_tools::find_installed_tools(facts, known, &args.read.start.environment);
     let entries = profilers::assess_tools(facts, &tools, known);
     let host = host_notes::gather_host_notes(facts, &entries);
     let matrix = ProfilerMatrix { facts, entries, host };

@@ -1,7 +1,8 @@
 //! `slim`: builds an image that serves a phase, or one without dead weight.
 
 use crate::cli::image_reader::PreparedCommand;
-use crate::cli::shared_args::{CuptiOnlyArgs, ReadArgs};
+use crate::cli::progress::BarVisibility;
+use crate::cli::shared_args::{CuptiOnlyArgs, DISPLAY, OnePlatformArgs, ReadArgs};
 use crate::cli::terminal::{CommandError, wrapped_for_terminal, write_notice, write_result};
 use crate::judge::audit::judge_image;
 use crate::judge::image_reading::ReadOptions;
@@ -17,7 +18,7 @@ use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::ExistingOutput;
 use crate::report::verdict_line;
-use clap::Args;
+use clap::{ArgAction, Args};
 use image_linkage::escape;
 use image_store::UnfinishedFolder;
 
@@ -77,18 +78,23 @@ pub struct SlimArgs {
     #[command(flatten)]
     only: CuptiOnlyArgs,
     #[command(flatten)]
+    platform: OnePlatformArgs,
+    #[command(flatten)]
     read: ReadArgs,
+    /// Print only the verdict; -qq prints nothing
+    #[arg(long, short, action = ArgAction::Count, help_heading = DISPLAY)]
+    quiet: u8,
 }
 
 impl SlimArgs {
     /// Builds the new image.
     pub fn run(mut self) -> Result<RunExit, CommandError> {
-        let only_one = "an image is made for one platform; name it with --platform";
-        let prepared = PreparedCommand::new(&mut self.read, only_one)?;
+        let bars = BarVisibility::with_quiet(self.quiet > 0);
+        let prepared = PreparedCommand::new(&mut self.read, &self.platform, bars)?;
         // An interrupted run cleans up.
         interrupt::handle_interrupts();
         let (said, verdict) = run(&self, &prepared)?;
-        let said = match self.read.output.quiet {
+        let said = match self.quiet {
             0 => wrapped_for_terminal(said),
             1 => verdict,
             _ => String::new(),
@@ -154,7 +160,7 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
         Ok(audit) => Ok((said, verdict_line(&audit))),
         Err(why) => {
             // Print the planned changes even if they were rejected.
-            if args.read.output.quiet == 0 {
+            if args.quiet == 0 {
                 write_result(&said, RunExit::Clean);
             }
             Err(why)

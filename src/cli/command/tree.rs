@@ -1,8 +1,8 @@
 //! `tree`: shows how the loader resolves one object of an image.
 
-use crate::cli::image_reader::read_single_image;
+use crate::cli::image_reader::PreparedCommand;
 use crate::cli::option_values::{NamedValue, one_of};
-use crate::cli::shared_args::ReadArgs;
+use crate::cli::shared_args::{DISPLAY, OnePlatformArgs, ProgressArgs, ReadArgs};
 use crate::cli::terminal::{CommandError, write_result};
 use crate::facts::World;
 use crate::judge::outcome::RunExit;
@@ -10,8 +10,19 @@ use crate::report;
 use crate::report::{PLAIN_FORMATS, ReportFormat};
 use clap::Args;
 
+const HELP: &str = "\
+Exit codes:
+  0  the object and all that it needs load
+  1  the object does not load
+  2  an error, or something could not be checked
+
+Examples:
+  cupti-audit tree pytorch/pytorch libtorch_cpu.so
+  cupti-audit tree docker-daemon:trainer:1 /usr/bin/python3 --world nvidia";
+
 /// Show how the loader finds the libraries of an object, step by step
 #[derive(Debug, Args)]
+#[command(after_help = HELP)]
 pub struct TreeArgs {
     /// Image to read
     #[arg(value_name = "IMAGE")]
@@ -26,7 +37,14 @@ pub struct TreeArgs {
     #[arg(long, default_value = "text", value_parser = one_of(&PLAIN_FORMATS))]
     format: ReportFormat,
     #[command(flatten)]
+    platform: OnePlatformArgs,
+    #[command(flatten)]
     read: ReadArgs,
+    #[command(flatten)]
+    progress: ProgressArgs,
+    /// Also print each search that found its library, and the loader's cache
+    #[arg(long, short, conflicts_with = "quiet", overrides_with = "verbose", help_heading = DISPLAY)]
+    verbose: bool,
 }
 
 /// The environment of the loader.
@@ -42,7 +60,8 @@ const WORLDS: [NamedValue<World>; 2] = [
 impl TreeArgs {
     /// Resolves one object, like a program start or a dlopen.
     pub fn run(mut self) -> Result<RunExit, CommandError> {
-        let (facts, _) = read_single_image(&self.image_name, &mut self.read)?;
+        let prepared = PreparedCommand::new(&mut self.read, &self.platform, self.progress.bars())?;
+        let facts = prepared.read(&self.image_name)?;
         let context = facts.contexts.get(self.world);
         // A path may refer to a static program, which needs no loader; a soname needs one.
         if context.linker.is_none() && !self.object.contains('/') {
@@ -65,7 +84,7 @@ impl TreeArgs {
         };
         let text = match self.format {
             ReportFormat::Json => format!("{}\n", report::tree::tree_json(&tree)),
-            _ => report::tree::tree_text(&tree, self.read.output.verbose),
+            _ => report::tree::tree_text(&tree, self.verbose),
         };
         let exit = match () {
             () if !resolution.loads() => RunExit::Findings,

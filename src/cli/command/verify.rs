@@ -12,7 +12,10 @@ use std::process::Command;
 use std::{env, fs};
 
 use super::audit::{AuditArgs, AuditQuestion, judge, prepare};
-use crate::cli::shared_args::{AssumptionArgs, GpuArgs, PurposeArgs, ReadArgs, ReportArgs};
+use crate::cli::shared_args::{
+    AssumptionArgs, CacheArgs, ColorArgs, ConfigArgs, DetailArgs, GpuArgs, LimitArgs, PurposeArgs, ReadArgs,
+    ReportArgs, StartArgs,
+};
 use crate::cli::terminal::{CommandError, report_warning};
 use crate::facts::read_host_facts;
 use crate::judge::image_reading::RunningContainer;
@@ -63,7 +66,15 @@ pub struct VerifyArgs {
     #[command(flatten)]
     assumptions: AssumptionArgs,
     #[command(flatten)]
-    read: ReadArgs,
+    limits: LimitArgs,
+    #[command(flatten)]
+    start: StartArgs,
+    #[command(flatten)]
+    own: ConfigArgs,
+    #[command(flatten)]
+    color: ColorArgs,
+    #[command(flatten)]
+    output: DetailArgs,
 }
 
 /// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH` (linux/capability.h): each permits reading every file.
@@ -90,15 +101,24 @@ impl VerifyArgs {
 
 fn audit_container(args: VerifyArgs) -> Result<RunExit, CommandError> {
     let command = args.command;
+    let read = ReadArgs {
+        limits: args.limits,
+        start: args.start,
+        own: args.own,
+        color: args.color,
+        cache: CacheArgs::disabled(),
+        ..ReadArgs::default()
+    };
     let mut args = AuditArgs {
+        output: args.output,
         assumptions: args.assumptions,
         purpose: args.purpose,
         target: args.target,
-        ..AuditArgs::of_images(vec!["rootfs:/".to_owned()], args.report, args.read)
+        ..AuditArgs::of_images(vec!["rootfs:/".to_owned()], args.report, read)
     };
     let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Image)?;
     // Use this machine's level, because its loader does.
-    args.read.image.cpu = args.read.image.cpu.or(Some(processor_level()));
+    args.read.start.cpu = args.read.start.cpu.or(Some(processor_level()));
     if is_host(&fs::read_to_string("/proc/1/comm").unwrap_or_default()) {
         report_warning(
             "this looks like a host and not like a container, and all of it is read; run it in the container: \
@@ -111,7 +131,7 @@ fn audit_container(args: VerifyArgs) -> Result<RunExit, CommandError> {
         .iter()
         .map(|folder| folder.display().to_string())
         .collect();
-    if !named.is_empty() && args.read.output.quiet == 0 {
+    if !named.is_empty() && args.output.less.quiet == 0 {
         let named = named.join(", ");
         report_warning(&format!(
             "mounted folders that nothing here leads to are not read: {named}"

@@ -57,8 +57,8 @@ pub fn load_project(args: &ConfigArgs) -> Result<(ProjectConfig, Knowledge), Run
 /// Errors: All mistakes were reported.
 pub fn load_for_images(args: &mut ReadArgs) -> Result<(ProjectConfig, Knowledge), RunExit> {
     let (config, knowledge) = load_project(&args.own)?;
-    args.image.fill(&config);
-    for (name, value) in &args.image.environment {
+    args.fill(&config);
+    for (name, value) in &args.start.environment {
         if let Some(reference) = unexpanded_reference(name, value) {
             report_warning(&format!(
                 "no engine expands {reference} in the value of {name}: it stays as it is written; write the image's own value in its place"

@@ -156,7 +156,7 @@ impl<'a> VertexJobs<'a> {
         }
         let (name, releases) = (&row.accelerator, gpu.releases());
         Err(format!(
-            "CUPTI of CUDA {major}.{minor} does not support {name}, which needs {releases}; --accelerator names another GPU"
+            "CUPTI of CUDA {major}.{minor} does not support {name}, which needs {releases}; choose another GPU with --accelerator"
         ))
     }
 }

@@ -7,7 +7,9 @@ use super::named_files::read_text;
 use crate::cli::config::load::load_for_images;
 use crate::cli::image_reader::ImageReader;
 use crate::cli::output_file::{check_not_read, write_file};
-use crate::cli::shared_args::ReadArgs;
+use crate::cli::shared_args::{
+    CacheArgs, ColorArgs, ConfigArgs, LimitArgs, PlatformArgs, ProgressArgs, ReadArgs, RegistryArgs,
+};
 use crate::cli::terminal::{CommandError, report_error, report_warning, write_result};
 use crate::fleet::{RepositoryPattern, WorkEntry, Worklist, read_image_names};
 use crate::judge::outcome::RunExit;
@@ -31,7 +33,7 @@ Sources:
   FILE                              image references, one per line
   FILE                              a Dockerfile: the images in its FROM lines
   FILE                              the output of `kubectl get … -o json`: all containers
-  -                                 the same, from standard input
+  -                                 one of these three, from standard input
   IMAGE                             one image
   REPOSITORY and TAG may be patterns: registry:reg.example/team/*:v*
   Without REPOSITORY or TAG, all are listed.
@@ -57,7 +59,17 @@ pub struct FleetListArgs {
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     #[command(flatten)]
-    read: ReadArgs,
+    platform: PlatformArgs,
+    #[command(flatten)]
+    registry: RegistryArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    own: ConfigArgs,
+    #[command(flatten)]
+    color: ColorArgs,
+    #[command(flatten)]
+    progress: ProgressArgs,
 }
 
 impl FleetListArgs {
@@ -65,8 +77,17 @@ impl FleetListArgs {
     pub(super) fn run(mut self) -> Result<RunExit, CommandError> {
         let inputs: Vec<PathBuf> = self.sources.iter().map(PathBuf::from).collect();
         check_not_read(&self.output, &inputs, "worklist")?;
-        let (_, knowledge) = load_for_images(&mut self.read)?;
-        let reader = ImageReader::new(&self.read, &knowledge);
+        let mut read = ReadArgs {
+            registry: self.registry,
+            limits: self.limits,
+            own: self.own,
+            color: self.color,
+            cache: CacheArgs::disabled(),
+            ..ReadArgs::default()
+        };
+        let (config, knowledge) = load_for_images(&mut read)?;
+        self.platform.fill(&config);
+        let reader = ImageReader::new(&read, &knowledge, self.progress.bars());
         let mut sources = SourceReader {
             registry: reader.options(None).registry,
             named: NamedReferences::new(),
@@ -80,7 +101,7 @@ impl FleetListArgs {
         let SourceReader { named, mut exit, .. } = sources;
         let named: Vec<_> = named.into_iter().collect();
         let found = in_parallel(&named, AT_A_TIME, |(reference, used_by)| {
-            resolve(&reader, reference, used_by)
+            resolve((&reader, &self.platform), reference, used_by)
         });
         reader.bars.clear();
         let mut list = Worklist::default();
@@ -200,11 +221,15 @@ enum Resolved {
     Artifact,
 }
 
-fn resolve(reader: &ImageReader, reference: &str, used_by: &BTreeSet<String>) -> Result<Resolved, String> {
+fn resolve(
+    (reader, platform): (&ImageReader, &PlatformArgs),
+    reference: &str,
+    used_by: &BTreeSet<String>,
+) -> Result<Resolved, String> {
     let used_by: Vec<String> = used_by.iter().cloned().collect();
     let name = reference.strip_prefix("docker://").unwrap_or(reference);
     let mut entries = Vec::new();
-    let wishes = match reader.platforms(reference) {
+    let wishes = match reader.platforms(reference, platform) {
         Err(ImageError::Artifact { .. }) => return Ok(Resolved::Artifact),
         wishes => wishes.map_err(|error| error.to_string())?,
     };

@@ -12,7 +12,8 @@ use crate::cli::command::audit::AuditArgs;
 use crate::cli::config::load::{current_date, data_files};
 use crate::cli::image_reader::ImageReader;
 use crate::cli::option_values::{FAIL_ON, LimitArg, one_of};
-use crate::cli::shared_args::{PurposeArgs, ReadArgs, ReportArgs};
+use crate::cli::progress::BarVisibility;
+use crate::cli::shared_args::{DISPLAY, PurposeArgs, ReadArgs, ReportArgs};
 use crate::cli::terminal::{CommandError, report_error, write_result};
 use crate::fleet::{
     FleetFailure, FleetSettings, RESULTS, WorkEntry, WorkShare, document_name, failure_document, result_document,
@@ -42,7 +43,7 @@ JOB_COMPLETION_INDEX (Kubernetes, with --shards), CLOUD_RUN_TASK_INDEX, SLURM_AR
 AWS_BATCH_JOB_ARRAY_INDEX. Or name the share with --shard. Without any of these, all images are audited.
 
 Images that have a result are skipped, so a killed run can be started again. Failures are recorded and tried again. \
-Workers that share a --cache-dir read each layer only once.
+Workers that share a --cache-dir do not read a layer again that is in the cache.
 
 Exit codes:
   0  each image of the share has a result, whatever its verdict; `fleet report` shows the verdicts
@@ -78,14 +79,14 @@ pub struct FleetRunArgs {
     library: String,
     #[command(flatten)]
     read: ReadArgs,
+    /// Show no progress and no summary
+    #[arg(long, short, overrides_with = "quiet", help_heading = DISPLAY)]
+    quiet: bool,
 }
 
 impl FleetRunArgs {
     /// Audits each image of the share without a result.
     pub(super) fn run(self) -> Result<RunExit, CommandError> {
-        if self.read.image.platform.is_some() {
-            return Err("the worklist says the platform of each image: leave --platform out".into());
-        }
         let share = match self.shard {
             Some(share) => share,
             None => WorkShare::of_environment(&|name| std::env::var(name).ok(), self.shards)?,
@@ -111,7 +112,7 @@ impl FleetRunArgs {
         let auditor = ImageAuditor {
             args: &args,
             knowledge: &knowledge,
-            reader: ImageReader::new(&args.read, &knowledge),
+            reader: ImageReader::new(&args.read, &knowledge, BarVisibility::with_quiet(self.quiet)),
             question: &AuditQuestion::Library,
             fail_on: args.report.fail_on.unwrap_or_default(),
             gate: SuppressionGate::new(&suppressions, current_date()?),
@@ -131,17 +132,13 @@ impl FleetRunArgs {
             all
         );
         let exit = if failed > 0 { RunExit::Open } else { RunExit::Clean };
-        Ok(if args.read.output.quiet > 0 {
-            exit
-        } else {
-            write_result(&said, exit)
-        })
+        Ok(if self.quiet { exit } else { write_result(&said, exit) })
     }
 }
 
 /// All settings that affect a result besides its image.
 fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSettings, CommandError> {
-    let image = &args.read.image;
+    let (start, limits) = (&args.read.start, &args.read.limits.limits);
     let mut own = String::new();
     // Include the built-in files, because builds between two releases have the same version.
     for file in data_files(&args.read.own)? {
@@ -152,11 +149,11 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
         let (image, path) = (pattern(&one.image), pattern(&one.path));
         let _ = writeln!(own, "{} {image:?} {path:?} {:?} {}", one.rule, one.until, one.reason);
     }
-    let environment = image.environment.iter().map(|(name, value)| format!("{name}={value}"));
-    let cpu = image.cpu.map(|cpu| format!("{cpu:?}"));
+    let environment = start.environment.iter().map(|(name, value)| format!("{name}={value}"));
+    let cpu = start.cpu.map(|cpu| format!("{cpu:?}"));
     // Retry settings do not affect a result.
     let is_patience = |limit: &LimitArg| RetryPolicy::names().any(|name| name == limit.name);
-    let limits = image.limits.iter().filter(|limit| !is_patience(limit));
+    let limits = limits.iter().filter(|limit| !is_patience(limit));
     let limits = limits.map(|limit| format!("{}={}", limit.name, limit.value));
     let mut settings = FleetSettings::new();
     settings.library.clone_from(&args.library);
@@ -167,7 +164,7 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
         .unwrap_or_default()
         .name()
         .clone_into(&mut settings.fail_on);
-    let start = image.start.overrides();
+    let start = start.overrides();
     let words = |option: &str, words: &Option<Vec<String>>| words.as_ref().map(|words| format!("{option} {words:?}"));
     let start = [
         words("--command", &start.command),
