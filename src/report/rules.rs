@@ -179,6 +179,7 @@ severity counts. *off* means that the rule reports nothing. *warning to error* m
 warning; the section of the rule says when it is an error.
 
 In each section, **Message** is the text of the finding. A name such as `<path>` stands for a value from the image.
+Some messages are shown as an example instead.
 
 ";
 

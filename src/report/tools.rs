@@ -62,7 +62,7 @@ pub fn tools_page(known: &Knowledge) -> String {
 fn asks_words(consumer: &ConsumerProfile) -> String {
     let asks = match (consumer.asks, consumer.names.as_slice()) {
         (RequestKind::Needed, _) => "is linked with it".to_owned(),
-        (RequestKind::Dlopen, []) => "opens the names in its file".to_owned(),
+        (RequestKind::Dlopen, []) => "opens the library names that its file contains".to_owned(),
         (RequestKind::Dlopen, names) => format!("opens `{}`", names.join("`, `")),
     };
     let elsewhere = consumer.looks_elsewhere.as_ref();

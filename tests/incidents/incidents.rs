@@ -78,11 +78,13 @@ Search this page for your error text, or run `cupti-audit explain ERROR`. Differ
 
 Run the commands as root in the image, for example in a `RUN` step. Run `cupti-audit` and `pip download` on your machine.
 *`dockerfile` fixes it* means [`cupti-audit dockerfile IMAGE --phase PHASE`](dockerfile.md). *`slim` fixes it* means
-[`cupti-audit slim IMAGE --phase PHASE`](slim.md), with `--cupti-from` if the library is missing.
+[`cupti-audit slim IMAGE --phase PHASE`](slim.md), with `--cupti-from` if the library is missing. Unless
+the entry says otherwise, its commands fix it, too.
 
 A test makes each image and starts the failing program with the real loader. It applies the fix that the audit prints,
 starts the program again, and audits the image again. pip, uv, apt, dpkg, dnf and rpm are real. conda is a stand-in, and the host
-is a set of recorded files in `/proc` and `/dev`.
+is a set of recorded files in `/proc` and `/dev`. A name with a number in brackets is a GitHub issue; PR marks a pull
+request.
 ";
 
 /// The page of the documentation, grouped by class.

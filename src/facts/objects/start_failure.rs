@@ -63,7 +63,7 @@ impl StartFailure {
         Some(Self::new(
             fault.message(path),
             format!(
-                "use a build for the C library and the processor of this image, or a base image that has {interpreter}"
+                "use a base image that has {interpreter}; if the image has another C library or processor, a build for these also works"
             ),
             fault.outcome,
         ))
