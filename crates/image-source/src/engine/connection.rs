@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -213,13 +213,24 @@ impl EngineConnection {
     pub(crate) fn get(&self, path: &str) -> Result<Response, ImageError> {
         let url = format!("{}/{path}", self.base);
         self.client.get(url).send().map_err(|error| {
-            ImageError::Remote(format!(
-                "cannot reach {}: {}; {}",
-                self.what,
-                causes(&error),
-                self.brand.how_to_start()
-            ))
+            let cause = causes(&error);
+            let kind = cause.downcast_ref().map(io::Error::kind);
+            ImageError::Remote(format!("cannot reach {}: {cause}; {}", self.what, self.advice(kind)))
         })
+    }
+
+    /// What to do after a failed connection.
+    fn advice(&self, error: Option<io::ErrorKind>) -> String {
+        let variable = self.brand.variable();
+        match error {
+            Some(io::ErrorKind::PermissionDenied) => {
+                "this user may not open the socket: run as root, or join its group, such as docker".to_owned()
+            }
+            _ if !self.is_local => format!(
+                "{variable} names this address: start the engine there, or unset {variable} for the local socket"
+            ),
+            _ => self.brand.how_to_start().to_owned(),
+        }
     }
 
     /// Sends a tar archive to `path`.
@@ -253,17 +264,18 @@ impl EngineConnection {
 }
 
 /// The innermost cause, usually the system error.
-fn causes(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
+fn causes(error: &reqwest::Error) -> &(dyn std::error::Error + 'static) {
+    let mut cause: &(dyn std::error::Error + 'static) = error;
     while let Some(next) = cause.source() {
         cause = next;
     }
-    cause.to_string()
+    cause
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::ErrorKind;
 
     use super::{EngineEnvironment, connect_engine, endpoint};
     use crate::engine::EngineKind;
@@ -341,16 +353,32 @@ mod tests {
         assert_eq!(
             asked().unwrap_err().to_string(),
             format!(
-                "cannot reach the Docker Engine at {host}: No such file or directory (os error 2); is it running, and may this user open its socket?"
+                "cannot reach the Docker Engine at {host}: No such file or directory (os error 2); is the engine running?"
             )
         );
         drop(std::os::unix::net::UnixListener::bind(dir.path().join("docker.sock")).unwrap());
         assert_eq!(
             asked().unwrap_err().to_string(),
             format!(
-                "cannot reach the Docker Engine at {host}: Connection refused (os error 111); is it running, and may this user open its socket?"
+                "cannot reach the Docker Engine at {host}: Connection refused (os error 111); is the engine running?"
             )
         );
+    }
+
+    #[test]
+    fn the_advice_depends_on_the_error_and_on_the_variable() {
+        let advice = |is_local, kind| {
+            let mut engine = connect_engine(EngineKind::Docker, &docker("tcp://build:2375")).unwrap();
+            engine.is_local = is_local;
+            engine.advice(Some(kind))
+        };
+        for (is_local, kind, begin) in [
+            (true, ErrorKind::PermissionDenied, "this user may not open the socket"),
+            (false, ErrorKind::ConnectionRefused, "DOCKER_HOST names this address"),
+            (true, ErrorKind::ConnectionRefused, "is the engine running?"),
+        ] {
+            assert!(advice(is_local, kind).starts_with(begin), "{kind}");
+        }
     }
 
     #[test]

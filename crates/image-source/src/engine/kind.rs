@@ -42,7 +42,7 @@ impl EngineKind {
 
     pub(super) fn how_to_start(self) -> &'static str {
         match self {
-            Self::Docker => "is it running, and may this user open its socket?",
+            Self::Docker => "is the engine running?",
             Self::Podman => "start it with: systemctl --user start podman.socket",
         }
     }
