@@ -456,10 +456,13 @@ fn s_14_without_a_manifest_the_layer_order_is_unknown() {
     );
     let text = from_file(b"no archive at all", ANY);
     assert_eq!(text, "saved is not a container image: it is not a tar archive");
-    assert_eq!(from_file(b"", ANY), "saved is not a container image: it is empty");
+    assert_eq!(
+        from_file(b"", ANY),
+        "saved is not a container image: it is empty; did its writer fail?"
+    );
     assert_eq!(
         from_stream(b"", ANY, &Limits::default()),
-        "saved is not a container image: it is empty"
+        "saved is not a container image: it is empty; did its writer fail?"
     );
 }
 
@@ -781,10 +784,10 @@ fn a_path_is_recognised_by_its_content() {
         (docker.clone(), PathKind::DockerArchive),
         (zstd(&docker), PathKind::DockerArchive),
         (classic(&[], &[&one]).tar(), PathKind::DockerArchive),
-        (one.clone(), PathKind::Other),
+        (one.clone(), PathKind::Other(None)),
         (root.tar(), PathKind::RootfsArchive),
         (gzip(&root.tar()), PathKind::RootfsArchive),
-        (b"text".to_vec(), PathKind::Other),
+        (b"text".to_vec(), PathKind::Other(None)),
         (Vec::new(), PathKind::Empty),
     ] {
         let path = dir.path().join("file");

@@ -7,8 +7,9 @@ use std::io::{Read as _, Seek};
 use std::path::Path;
 
 use crate::archive::{ArchiveMembers, DecompressedArchive, SeekFile, SkipRead, SkipStream, is_compressed};
+use crate::foreign_file::{START, describe_foreign_file};
 use crate::image_error::ImageError;
-use crate::reference::{LFS_BEGIN, PathKind};
+use crate::reference::PathKind;
 use crate::sif_file::is_sif;
 use image_linkage::limits::Limits;
 
@@ -28,24 +29,21 @@ pub fn path_kind(path: &str) -> Option<PathKind> {
     }
     if !metadata.is_file() {
         // Reading a pipe would consume its bytes.
-        return Some(PathKind::Other);
+        return Some(PathKind::Other(None));
     }
     if metadata.len() == 0 {
         return Some(PathKind::Empty);
     }
-    let archive = archive_kind(path, metadata.len()).filter(|kind| *kind != PathKind::Other);
+    let archive = archive_kind(path, metadata.len()).filter(|kind| *kind != PathKind::Other(None));
     Some(archive.unwrap_or_else(|| plain_kind(path)))
 }
 
 /// The kind of a file that is no archive.
 fn plain_kind(path: &str) -> PathKind {
     let mut start = Vec::new();
-    let limit = LFS_BEGIN.len() as u64;
-    let read = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut start));
-    match read {
-        Ok(_) if start == LFS_BEGIN => PathKind::LfsPointer,
-        _ => PathKind::Other,
-    }
+    let read = File::open(path).and_then(|file| file.take(START).read_to_end(&mut start));
+    let words = read.ok().and_then(|_| describe_foreign_file(&start));
+    PathKind::Other(words)
 }
 
 fn archive_kind(path: &str, bytes: u64) -> Option<PathKind> {
@@ -83,7 +81,7 @@ enum DecidingMember {
 /// Reads members until one decides. If both documents exist, Docker wrote the archive, and its `manifest.json` may
 /// follow `oci-layout`.
 fn told_by_members<R: SkipRead>(mut members: ArchiveMembers<R>, at: DecidingMember) -> Result<PathKind, ImageError> {
-    let mut kind = PathKind::Other;
+    let mut kind = PathKind::Other(None);
     let mut folders: BTreeSet<&str> = BTreeSet::new();
     let mut has_blob = false;
     loop {
@@ -94,10 +92,10 @@ fn told_by_members<R: SkipRead>(mut members: ArchiveMembers<R>, at: DecidingMemb
                 // Later members do not change the result.
                 b"manifest.json" => return Ok(PathKind::DockerArchive),
                 b"oci-layout" => kind = PathKind::OciArchive,
-                name if at == DecidingMember::FirstBlob && kind == PathKind::Other && is_blob(name) => {
+                name if at == DecidingMember::FirstBlob && kind == PathKind::Other(None) && is_blob(name) => {
                     return Ok(PathKind::DockerArchive);
                 }
-                name if kind == PathKind::Other => {
+                name if kind == PathKind::Other(None) => {
                     let first = name.split(|&byte| byte == b'/').next();
                     folders.extend(ROOT_FOLDERS.iter().find(|folder| first == Some(folder.as_bytes())));
                     // No image archive has several of them, and searching on would read all of it.
@@ -109,7 +107,7 @@ fn told_by_members<R: SkipRead>(mut members: ArchiveMembers<R>, at: DecidingMemb
             },
             Ok(None) => return Ok(kind),
             // Truncated: opening it reports where.
-            Err(_) if kind != PathKind::Other => return Ok(kind),
+            Err(_) if kind != PathKind::Other(None) => return Ok(kind),
             Err(ImageError::Io { .. }) if has_blob => return Ok(PathKind::DockerArchive),
             Err(error) => return Err(error),
         }

@@ -7,6 +7,7 @@ mod archive;
 mod archive_file;
 mod config;
 mod engine;
+mod foreign_file;
 mod host_path_kind;
 mod http_client;
 mod image;

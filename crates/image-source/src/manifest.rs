@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 
 use crate::config::ImageConfig;
+use crate::foreign_file::{LFS_BEGIN, LFS_POINTER};
 use crate::image::LayerDescriptor;
 use crate::image_error::ImageError;
 use crate::platform::Platform;
-use crate::reference::{LFS_BEGIN, LFS_POINTER};
 
 use image_linkage::digest::Digest;
 use image_linkage::limits::Limits;

@@ -14,6 +14,16 @@ const FILE_ENDS: [&str; 20] = [
     ".csv", ".deb", ".gz", ".json", ".jsonl", ".log", ".lst", ".py", ".rpm", ".sh", ".sif", ".sqfs", ".tar", ".tgz",
     ".txt", ".whl", ".xz", ".yaml", ".yml", ".zip",
 ];
+/// How addresses elsewhere begin, with the command that writes such an image to standard output.
+const DOWNLOADS: [(&str, &str); 7] = [
+    ("containerd:", "ctr images export - NAME"),
+    ("ctr:", "ctr images export - NAME"),
+    ("nerdctl:", "ctr images export - NAME"),
+    ("gs://", "gcloud storage cat URL"),
+    ("s3://", "aws s3 cp URL -"),
+    ("http://", "curl -fL URL"),
+    ("https://", "curl -fL URL"),
+];
 /// The length of a SHA-256 digest in hexadecimal digits.
 const SHA256_DIGITS: usize = 64;
 
@@ -44,6 +54,18 @@ pub(crate) fn why_no_image_name(text: &str, is_there: impl Fn(&str) -> bool) -> 
     if text.contains("${") || text.contains("$(") || text.split('$').skip(1).any(starts_as_name) {
         return Some("a variable in it was not expanded; single quotes keep the $, double quotes expand it".to_owned());
     }
+    let path = SourceKind::from_scheme(scheme).map_or(text, |_| rest);
+    if let Some(below) = path.strip_prefix("~/") {
+        let scheme = text.strip_suffix(path).unwrap_or_default();
+        return Some(format!(
+            "a shell expands ~ only at the start of a word and without quotes; write {scheme}$HOME/{below}"
+        ));
+    }
+    let last = text.rsplit('/').next().unwrap_or_default();
+    let end = FILE_ENDS.iter().find(|end| last.ends_with(**end));
+    if let Some(reason) = why_elsewhere(path, end.is_some()) {
+        return Some(reason);
+    }
     if is_windows_path(text) || is_windows_path(rest) {
         return Some("it is a path of Windows; in WSL the drive C: is /mnt/c".to_owned());
     }
@@ -57,14 +79,13 @@ pub(crate) fn why_no_image_name(text: &str, is_there: impl Fn(&str) -> bool) -> 
             "it is a requirement of pip; pip download --no-deps {name}=={version} gets the wheel"
         ));
     }
-    let last = text.rsplit('/').next().unwrap_or_default();
     let is_library = last.starts_with("lib") && last.split('.').any(|part| part == "so");
     if is_library && !text.contains([':', '@']) {
         return Some(format!(
             "it is a library; the image comes first: cupti-audit tree IMAGE {text}"
         ));
     }
-    if let Some(end) = FILE_ENDS.iter().find(|end| last.ends_with(**end))
+    if let Some(end) = end
         && !text.contains([':', '@'])
         && !names_host(text)
     {
@@ -83,6 +104,14 @@ pub(crate) fn why_no_image_name(text: &str, is_there: impl Fn(&str) -> bool) -> 
     let mut empty = empty.filter(|(_, mark)| text.strip_suffix(*mark).is_some_and(|name| !name.is_empty()));
     let (part, mark) = empty.next()?;
     Some(format!("no {part} follows the {mark:?}; is a variable empty?"))
+}
+
+/// How to read an image that is elsewhere. A web address without the end of a file may be pasted for a registry.
+fn why_elsewhere(path: &str, is_file: bool) -> Option<String> {
+    let (from, command) = DOWNLOADS.iter().find(|(from, _)| path.starts_with(from))?;
+    let command = command.replace("URL", path);
+    let reason = format!("{from} is not read directly; in a pipe: {command} | cupti-audit -");
+    Some(reason).filter(|_| is_file || !from.starts_with("http"))
 }
 
 /// The text with the password of `USER:PASSWORD@HOST` replaced.
@@ -130,6 +159,15 @@ mod tests {
             ("oci:${DIR}", "a variable in it was not expanded"),
             ("docker-archive:C:/images/a.tar", "it is a path of Windows"),
             ("C:\\images\\a.tar", "it is a path of Windows"),
+            ("docker-archive:~/a.tar", "a shell expands ~ only at the start"),
+            (
+                "gs://b/a.tar",
+                "gs:// is not read directly; in a pipe: gcloud storage cat gs://b/a.tar |",
+            ),
+            (
+                "oci-archive:https://h/a.tar",
+                "https:// is not read directly; in a pipe: curl -fL https://h/a.tar |",
+            ),
             (digest.as_str(), "it is an id or a digest"),
             ("nvidia-cuda-cupti-cu12==12.4.127", "it is a requirement of pip"),
             ("libcupti.so.12", "it is a library"),
@@ -148,6 +186,7 @@ mod tests {
             "ghcr.io/acme/node.js:1",
             "ghcr.io/acme/app.py",
             "a.b/app:1",
+            "https://ghcr.io/acme/app:1",
             "docker-daemon:app",
             "reg:5000/cost$",
             &named,

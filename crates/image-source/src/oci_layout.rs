@@ -87,11 +87,27 @@ impl LayoutFolder {
         match regular_file(&self.dir, name) {
             Ok(file) => Ok(Some(file)),
             // If the folder itself is missing, report that and not a missing document.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.dir.is_dir() => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.dir.is_dir() => match layout_in(&self.dir) {
+                Some(inner) if name.as_bytes() == b"oci-layout" => {
+                    let reason = format!(
+                        "it has no oci-layout file; name a folder in it that has one, such as {}",
+                        inner.display()
+                    );
+                    Err(ImageError::not_an_image(&self.what, reason))
+                }
+                _ => Ok(None),
+            },
             Err(error) if !self.dir.is_dir() => Err(ImageError::io(self.dir.display())(error)),
             Err(error) => Err(ImageError::io(name_member(self, name))(error)),
         }
     }
+}
+
+/// The first folder in `dir`, by name, that is a layout. Only a part of a large folder is searched.
+fn layout_in(dir: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(dir).ok()?.take(1000);
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.filter(|path| path.join("oci-layout").is_file()).min()
 }
 
 fn regular_file(dir: &Path, name: &RootPath) -> io::Result<(File, u64)> {

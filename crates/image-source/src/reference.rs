@@ -62,10 +62,8 @@ pub enum PathKind {
     Sif,
     /// An empty file.
     Empty,
-    /// A file of Git LFS that stands for one that was not fetched.
-    LfsPointer,
-    /// A file of any other kind.
-    Other,
+    /// A file of any other kind, and what it is, if that is known.
+    Other(Option<&'static str>),
 }
 
 /// Parses a reference. `find_path` gives the kind of a path on the host, or `None` if it does not exist.
@@ -82,8 +80,8 @@ pub(crate) fn parse_reference(
     if text == "-" {
         return Ok(ImageReference::Stdin);
     }
-    if text.trim() != text {
-        return Err(invalid("it has a space before or after it"));
+    if let Some(reason) = why_stray_ends(text) {
+        return Err(invalid(reason));
     }
     if let Some(shown) = without_password(text) {
         let reason = "a name holds no password; docker login stores it, and it is read from there";
@@ -113,8 +111,10 @@ pub(crate) fn parse_reference(
                 Err(invalid(&format!("the scheme is written twice; did you mean {rest}?")))
             }
             // The system's error would only say that it is not a folder.
-            _ if matches!(target, ImageReference::Oci { .. }) && find_path(rest) == Some(PathKind::Other) => {
-                Err(invalid(why_no_image(rest)))
+            _ if matches!(target, ImageReference::Oci { .. })
+                && let Some(PathKind::Other(words)) = find_path(rest) =>
+            {
+                Err(invalid(why_no_image(rest, words)))
             }
             _ => Ok(target),
         };
@@ -138,13 +138,9 @@ pub(crate) fn parse_reference(
         Some(PathKind::RootfsArchive) => Ok(ImageReference::RootfsArchive(text.into())),
         Some(PathKind::Sif) => Ok(ImageReference::Sif(text.into())),
         Some(PathKind::Empty) => Err(invalid("the file is empty; did docker save fail?")),
-        Some(PathKind::LfsPointer) => Err(invalid(LFS_POINTER)),
-        Some(PathKind::Other) => Err(invalid(why_no_image(text))),
+        Some(PathKind::Other(words)) => Err(invalid(why_no_image(text, words))),
         // A mistyped path must not turn into a request to Docker Hub, which would disclose it.
         None if is_path(text) => Err(invalid("no such file or folder")),
-        None if is_of_containerd(text) => Err(invalid(
-            "containerd's images are read from standard input: ctr images export - NAME | cupti-audit -",
-        )),
         None if let Some(meant) = guess_scheme(text) => Err(invalid(&format!(
             "unknown scheme; did you mean {meant}? (docker://{text} is the image of that name in Docker Hub)"
         ))),
@@ -152,12 +148,18 @@ pub(crate) fn parse_reference(
     }
 }
 
-/// How a pointer of Git LFS begins (git-lfs, docs/spec.md).
-pub(crate) const LFS_BEGIN: &[u8] = b"version https://git-lfs.github.com/spec/";
-pub(crate) const LFS_POINTER: &str = "it is a pointer of Git LFS and not the file; git lfs pull fetches it";
+/// What is before or after a text that belongs to no name.
+fn why_stray_ends(text: &str) -> Option<&'static str> {
+    match text {
+        _ if text.ends_with('\r') => {
+            Some("it ends in a carriage return, as the lines of a Windows file do; remove it: tr -d '\\r' < FILE")
+        }
+        _ => (text.trim() != text).then_some("it has a space or a line break before or after it"),
+    }
+}
 
-/// Why a host file is not an image, if its name shows it.
-fn why_no_image(file: &str) -> &'static str {
+/// Why a host file is not an image, by its name and its content.
+fn why_no_image(file: &str, words: Option<&'static str>) -> &'static str {
     let name = file.rsplit('/').next().unwrap_or_default();
     if ["Dockerfile", "Containerfile"].iter().any(|of| name.contains(of)) {
         return "this is a Dockerfile: read it with the command check, or name the image that was built from it";
@@ -165,7 +167,9 @@ fn why_no_image(file: &str) -> &'static str {
     if ["index.json", "oci-layout", "manifest.json"].contains(&name) {
         return "the file is a part of an image: name the folder or archive that holds it";
     }
-    "the file is no image: neither an archive of docker save, OCI or a root file system, nor a SIF; docker save NAME -o FILE writes one"
+    words.unwrap_or(
+        "the file is no image: neither an archive of docker save, OCI or a root file system, nor a SIF; docker save NAME -o FILE writes one",
+    )
 }
 
 fn read_scheme(scheme: &str, rest: &str, find_path: &impl Fn(&str) -> Option<PathKind>) -> Option<ImageReference> {
@@ -193,12 +197,6 @@ fn read_scheme(scheme: &str, rest: &str, find_path: &impl Fn(&str) -> Option<Pat
         SourceKind::RootfsArchive => Some(ImageReference::RootfsArchive(rest.into())),
         SourceKind::Sif => Some(ImageReference::Sif(rest.into())),
     }
-}
-
-/// Whether the scheme names containerd or one of its commands.
-fn is_of_containerd(text: &str) -> bool {
-    let scheme = text.split_once(':').map(|(scheme, _)| scheme);
-    matches!(scheme, Some("containerd" | "ctr" | "nerdctl"))
 }
 
 /// The scheme that a mistyped prefix probably means; `None` if the text is an image name with a tag.
@@ -273,8 +271,8 @@ mod tests {
             "saved.tar" => Some(PathKind::DockerArchive),
             "oci.tar" => Some(PathKind::OciArchive),
             "empty.tar" => Some(PathKind::Empty),
-            "lfs.tar" => Some(PathKind::LfsPointer),
-            "notes.txt" | "src/Dockerfile" | "layout/index.json" => Some(PathKind::Other),
+            "app.json" => Some(PathKind::Other(Some("it is JSON"))),
+            "notes.txt" | "src/Dockerfile" | "layout/index.json" => Some(PathKind::Other(None)),
             _ => None,
         }
     }
@@ -347,7 +345,7 @@ mod tests {
         );
         check(
             "containerd:app",
-            "invalid reference \"containerd:app\": containerd's images are read from standard input: ctr images export - NAME | cupti-audit -",
+            "invalid reference \"containerd:app\": containerd: is not read directly; in a pipe: ctr images export - NAME | cupti-audit -",
         );
         check("docker:24-dind", "registry docker.io/library/docker:24-dind");
         check("redis:alpine", "registry docker.io/library/redis:alpine");
@@ -360,16 +358,18 @@ mod tests {
     #[test]
     fn a_typo_in_a_reference_gets_a_suggestion() {
         for (text, why) in [
-            (" ubuntu", "it has a space before or after it"),
+            (
+                "ubuntu\r",
+                "it ends in a carriage return, as the lines of a Windows file do; remove it: tr -d '\\r' < FILE",
+            ),
+            (" ubuntu", "it has a space or a line break before or after it"),
             (
                 "oci://ghcr.io/x:1",
                 "only docker:// has slashes; is oci:ghcr.io/x:1 meant, or docker://ghcr.io/x:1 of a registry?",
             ),
             ("empty.tar", "the file is empty; did docker save fail?"),
-            (
-                "lfs.tar",
-                "it is a pointer of Git LFS and not the file; git lfs pull fetches it",
-            ),
+            ("app.json", "it is JSON"),
+            ("oci:app.json", "it is JSON"),
             ("oci:oci:there", "the scheme is written twice; did you mean oci:there?"),
             (
                 "https://ghcr.io/x/y:1",

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
+use crate::foreign_file::{START, describe_foreign_file};
 use crate::image::{Image, LayerDescriptor};
 use crate::image_error::ImageError;
 use crate::platform::Platform;
@@ -28,11 +29,10 @@ impl ImageSource for RootfsArchive {
         // Checked here, where the reference is known: another thread opens the layer.
         let file = blob.open_file()?;
         // Bytes read from a pipe, such as `docker export` into /dev/stdin, would be lost.
-        if file.metadata().is_ok_and(|it| it.is_file()) && !begins_as_tar(file).unwrap_or(true) {
-            return Err(ImageError::not_an_image(
-                self.file.display().to_string(),
-                "it is not a tar archive",
-            ));
+        if file.metadata().is_ok_and(|it| it.is_file())
+            && let Some(words) = why_no_tar(file).ok().flatten()
+        {
+            return Err(ImageError::not_an_image(self.file.display().to_string(), words));
         }
         Ok(OpenedImage {
             // The archive does not state its platform.
@@ -56,14 +56,12 @@ impl ImageSource for RootfsArchive {
     }
 }
 
-/// How many bytes identify a tar or a compressed one: a header.
-const START: u64 = 512;
-
-/// Whether a file starts like a tar, compressed or not, or an empty tar.
-fn begins_as_tar(file: File) -> io::Result<bool> {
+/// Why a file is no tar; `None` if it starts like a tar, compressed or not, or an empty tar.
+fn why_no_tar(file: File) -> io::Result<Option<&'static str>> {
     let mut start = Vec::new();
     file.take(START).read_to_end(&mut start)?;
-    Ok(Compression::of(&start) != Compression::None || is_tar(&start) || start.iter().all(|&byte| byte == 0))
+    let is_one = Compression::of(&start) != Compression::None || is_tar(&start) || start.iter().all(|&byte| byte == 0);
+    Ok((!is_one).then(|| describe_foreign_file(&start).unwrap_or("it is not a tar archive")))
 }
 
 /// The archive itself, as the only blob.

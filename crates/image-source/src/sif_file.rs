@@ -17,6 +17,7 @@ use squashfs_walk::walk_squashfs;
 use start_scripts::with_start_scripts;
 
 use crate::config::{ImageConfig, read_image_config};
+use crate::foreign_file::describe_foreign_file;
 use crate::image::Image;
 use crate::image_error::ImageError;
 use crate::little_endian::{number_at, size_at};
@@ -126,7 +127,8 @@ impl SifFile {
             });
         }
         if !header.get(MAGIC_AT..).is_some_and(|rest| rest.starts_with(MAGIC)) {
-            return Err(self.refused("it is neither a SIF nor a squashfs"));
+            let words = describe_foreign_file(&header).unwrap_or("it is neither a SIF nor a squashfs");
+            return Err(self.refused(words));
         }
         let objects = read_objects(file, &header).map_err(&io_error)?;
         let of_kind = |kind| objects.iter().filter(move |object| object.kind == kind);

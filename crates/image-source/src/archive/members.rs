@@ -4,6 +4,7 @@
 
 use std::io::{self, BufReader, Read, Seek};
 
+use crate::foreign_file::describe_foreign_file;
 use crate::image_error::ImageError;
 use image_linkage::escape;
 use image_linkage::layer::{HeaderError, HeaderReader, TarItem, TarKind, TarMember};
@@ -166,7 +167,9 @@ impl<R: SkipRead> ArchiveMembers<R> {
             let item = self.headers.next(&mut self.inner);
             self.position += self.headers.raw.len() as u64;
             match item {
-                Ok(TarItem::End) if self.position == 0 => return Err(self.not_a_tar("it is empty")),
+                Ok(TarItem::End) if self.position == 0 => {
+                    return Err(self.not_a_tar("it is empty; did its writer fail?"));
+                }
                 Ok(TarItem::End) => return Ok(None),
                 // Two zero blocks should end an archive. Some writers do not complete the last one.
                 Err(HeaderError::Cut) if self.headers.raw.iter().all(|&byte| byte == 0) => return Ok(None),
@@ -183,13 +186,18 @@ impl<R: SkipRead> ArchiveMembers<R> {
         let is_none = self.position <= BLOCK;
         match error {
             HeaderError::Read(source) => self.io(source),
-            HeaderError::Cut if self.position < BLOCK => self.not_a_tar("it is not a tar archive"),
+            HeaderError::Cut if self.position < BLOCK => self.not_a_tar(self.kind()),
             HeaderError::Cut => self.cut_short("in the header after"),
             HeaderError::Damaged(error) if is_none && error == "the checksum is not a number" => {
-                self.not_a_tar("it is not a tar archive")
+                self.not_a_tar(self.kind())
             }
             HeaderError::Damaged(error) => self.not_a_tar(&error),
         }
+    }
+
+    /// What the file is instead of a tar.
+    fn kind(&self) -> &'static str {
+        describe_foreign_file(&self.headers.raw).unwrap_or("it is not a tar archive")
     }
 
     /// The underlying reader.

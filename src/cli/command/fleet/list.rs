@@ -140,10 +140,7 @@ impl SourceReader {
             return self.read_registry(&RepositoryPattern::parse(pattern)?);
         }
         // A file that is not an image contains image names; any other source is an image.
-        let is_list = matches!(
-            path_kind(source),
-            Some(PathKind::Other | PathKind::Empty | PathKind::LfsPointer)
-        );
+        let is_list = matches!(path_kind(source), Some(PathKind::Other(_) | PathKind::Empty));
         if source != "-" && !is_list {
             self.named.entry(source.to_owned()).or_default();
             return Ok(());
