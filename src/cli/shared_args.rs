@@ -519,7 +519,8 @@ fn only_cupti(name: &str) -> Result<String, String> {
 /// The form of a variable with its value.
 const EXPECTED_PAIR: &str = "expected KEY=VALUE, such as LD_LIBRARY_PATH=/opt/lib";
 
-fn key_value(text: &str) -> Result<(String, String), String> {
+/// Parses `KEY=VALUE`.
+pub fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         // An engine takes it with the blank, so no program would find it.
         Some((key, _)) if key.contains(char::is_whitespace) => Err(format!(

@@ -77,7 +77,10 @@ impl fmt::Display for FileMistake {
 
 /// A message that no `kind` is called `name`, with a suggestion and the known names.
 pub fn unknown_name(kind: &str, name: &str, known: &[&str]) -> String {
-    let nearest = suggestion(name, known);
+    let nearest = match name {
+        "" => "; is a variable empty?".to_owned(),
+        _ => suggestion(name, known),
+    };
     let known = match known {
         [] => "; there is none".to_owned(),
         _ => format!("; there is {}", known.join(", ")),
@@ -99,7 +102,7 @@ pub fn suggestion(name: &str, known: &[&str]) -> String {
 }
 
 /// The known name that is closest to a mistyped `name`.
-fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let distance = |known: &str| strsim::damerau_levenshtein(name, known);
     known
         .iter()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::config::load::{current_date, fill_phases, load_project};
 use crate::cli::option_values::{OutputFile, one_of};
 use crate::cli::report_outputs::ReportOutputs;
-use crate::cli::shared_args::{ColorArgs, ConfigArgs, QuietArgs, ReportArgs, trimmed};
+use crate::cli::shared_args::{ColorArgs, ConfigArgs, QuietArgs, ReportArgs, key_value, trimmed};
 use crate::cli::terminal::CommandError;
 use crate::judge::build_file::check_build_file;
 use crate::judge::outcome::{FailOn, RunExit};
@@ -46,6 +46,9 @@ pub struct CheckArgs {
     /// Stage that becomes the image [default: the last]
     #[arg(long, value_name = "STAGE")]
     target: Option<String>,
+    /// Value of an ARG, as for docker build (repeatable)
+    #[arg(long = "build-arg", value_name = "KEY=VALUE", value_parser = key_value)]
+    build_args: Vec<(String, String)>,
     /// Purpose of the image; decides how severe each finding is (repeatable)
     #[arg(long, short, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',', value_parser = trimmed)]
     phase: Vec<String>,
@@ -72,7 +75,7 @@ impl CheckArgs {
         knowledge.rules.retain(|rule| rule.answers(RuleQuestion::BuildFile));
         fill_phases(&mut self.phase, &config, &knowledge)?;
         let text = read_build_file(&self.file)?;
-        let report = check_build_file(&text, self.target.as_deref(), &knowledge, &self.phase);
+        let report = check_build_file(&text, self.target.as_deref(), &self.build_args, &knowledge, &self.phase);
         let mut report = report.map_err(|error| format!("{}: {error}", self.file))?;
         let today = current_date()?;
         let is_asked = |id: &str| knowledge.rules.iter().any(|rule| rule.id == id);
@@ -110,8 +113,11 @@ impl CheckArgs {
 /// Errors: The file cannot be read, is too large, or is not text, in words.
 fn read_build_file(file: &str) -> Result<String, String> {
     if file != "-" {
-        return read_text_file(Path::new(file))
-            .map_err(|mistake| format!("{file}: {}; name the Dockerfile: cupti-audit check FILE", mistake.what));
+        let mut hint = "; name the Dockerfile: cupti-audit check FILE";
+        if Path::new(file).is_file() {
+            hint = "";
+        }
+        return read_text_file(Path::new(file)).map_err(|mistake| format!("{file}: {}{hint}", mistake.what));
     }
     let mut bytes = Vec::new();
     let read = io::stdin().lock().take(FILE_BYTES + 1).read_to_end(&mut bytes);

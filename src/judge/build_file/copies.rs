@@ -9,6 +9,7 @@ use super::stages::{BuildStep, CopyAction, RunAction, RunProgram, StepAction, St
 use super::walk::{StageState, StageWalk, StepEdit, StepProblem, shown_version};
 use crate::facts::software::cuda_runtime::parse_cuda_version;
 use crate::judge::rule::BuildStepFacts;
+use crate::knowledge::mistake::nearest;
 
 /// The folders that ld.so searches without a cache (ld.so(8)), including those for one architecture.
 const DEFAULT_FOLDERS: [&str; 4] = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"];
@@ -50,10 +51,13 @@ impl StageWalk<'_> {
         };
         match &source.presence {
             LibraryPresence::Unknown(_) => {
-                now.may_gain(
-                    place.line,
-                    format!("copies {} from {from}, where nobody knows either", facts.what),
+                let names: Vec<&str> = self.stages.iter().map(|stage| &*stage.name).collect();
+                let meant = nearest(from, &names).filter(|_| find_stage(self.stages, from).is_none());
+                let why = meant.map_or_else(
+                    || "where nobody knows either".to_owned(),
+                    |meant| format!("which is no stage; did you mean \"{meant}\"?"),
                 );
+                now.may_gain(place.line, format!("copies {} from {from}, {why}", facts.what));
                 Vec::new()
             }
             LibraryPresence::Absent if names_library => {

@@ -37,6 +37,7 @@ use self::stages::{BuildStage, BuildStep, find_stage, read_stages};
 use self::walk::{StageState, StageWalk, StepProblem, shown_version};
 use crate::judge::rule::{self, BuildStepFacts, Finding, RuleSubject};
 use crate::knowledge::Knowledge;
+use crate::knowledge::mistake::unknown_name;
 
 /// The result for a Dockerfile.
 pub struct BuildFileReport {
@@ -84,7 +85,7 @@ pub struct StageSummary {
 /// Errors: As [`check_build_file`].
 pub fn list_base_images(text: &str) -> Result<Vec<String>, String> {
     let mut bases: Vec<String> = Vec::new();
-    for stage in parse_build_file(text)? {
+    for stage in parse_build_file(text, &[])? {
         // `scratch` is the only name without an image (Dockerfile reference, "FROM scratch").
         if stage.parent.is_none() && stage.base != "scratch" && !bases.contains(&stage.base) {
             bases.push(stage.base);
@@ -93,25 +94,29 @@ pub fn list_base_images(text: &str) -> Result<Vec<String>, String> {
     Ok(bases)
 }
 
-fn parse_build_file(text: &str) -> Result<Vec<BuildStage>, String> {
-    read_stages(text).map_err(|error| format!("line {}: {}", error.line, error.what))
+fn parse_build_file(text: &str, arguments: &[(String, String)]) -> Result<Vec<BuildStage>, String> {
+    read_stages(text, &arguments.iter().cloned().collect())
+        .map_err(|error| format!("line {}: {}", error.line, error.what))
 }
 
-/// Judges the Dockerfile `text` for these phases, by its last stage or by the stage `target`.
+/// Judges the Dockerfile `text` for these phases, by its last stage or by the stage `target`, with the values of
+/// `arguments` for its ARG instructions.
 ///
 /// Errors: A message with the line of a syntax error, or that the stage does not exist.
 pub fn check_build_file(
     text: &str,
     target: Option<&str>,
+    arguments: &[(String, String)],
     knowledge: &Knowledge,
     phases: &[String],
 ) -> Result<BuildFileReport, String> {
-    let stages = parse_build_file(text)?;
+    let stages = parse_build_file(text, arguments)?;
     let last = match target {
         None => stages.len().checked_sub(1),
         Some(name) => find_stage(&stages, name),
     };
-    let last = last.ok_or_else(|| format!("there is no stage {}", target.unwrap_or_default()))?;
+    let names: Vec<&str> = stages.iter().map(|stage| &*stage.name).collect();
+    let last = last.ok_or_else(|| unknown_name("stage", target.unwrap_or_default(), &names))?;
     let walk = StageWalk::new(&stages, knowledge);
     let chain = stage_chain(&stages, last);
     let final_state = walk.states.get(&last).ok_or("there is no stage")?;

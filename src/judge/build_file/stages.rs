@@ -131,10 +131,10 @@ const TRIGGERS: usize = 100;
 /// The maximum number of variables of a stage; others keep their `$`.
 const VARIABLES: usize = 1000;
 
-/// The stages of a file, in order.
+/// The stages of a file, in order. Its ARG instructions take the `given` values.
 ///
 /// Errors: The line of an instruction that no builder reads.
-pub(super) fn read_stages(text: &str) -> Result<Vec<BuildStage>, SyntaxError> {
+pub(super) fn read_stages(text: &str, given: &Variables) -> Result<Vec<BuildStage>, SyntaxError> {
     let file = read_instructions(text)?;
     let escape = file.escape;
     let mut global = Variables::new();
@@ -155,15 +155,21 @@ pub(super) fn read_stages(text: &str) -> Result<Vec<BuildStage>, SyntaxError> {
             now.clone_from(&stage.environment);
             let parent = stage.parent.and_then(|parent| stages.get(parent));
             for trigger in parent.map_or(&[][..], |parent| &parent.triggers) {
-                stage.add(trigger, &global, &mut now, escape).map_err(fail)?;
+                stage.add(trigger, (&global, given), &mut now, escape).map_err(fail)?;
             }
             stages.push(stage);
             continue;
         }
         match (&*instruction.keyword, stages.last_mut()) {
-            ("ARG", None) => global.extend(assignments(&instruction.arguments.text, &global, escape)),
+            ("ARG", None) => {
+                let text = &instruction.arguments.text;
+                global.extend(assignments(text, &global, escape));
+                global.extend(given_values(text, given, escape));
+            }
             (_, None) => return Err(fail("no FROM comes before it")),
-            (_, Some(stage)) => stage.add(instruction, &global, &mut now, escape).map_err(fail)?,
+            (_, Some(stage)) => stage
+                .add(instruction, (&global, given), &mut now, escape)
+                .map_err(fail)?,
         }
     }
     if stages.is_empty() {
@@ -252,7 +258,7 @@ impl BuildStage {
     fn add(
         &mut self,
         instruction: &Instruction,
-        global: &Variables,
+        (global, given): (&Variables, &Variables),
         variables: &mut Variables,
         escape: char,
     ) -> Result<(), &'static str> {
@@ -261,14 +267,14 @@ impl BuildStage {
             "ARG" => {
                 let names = raw_words(text, escape).filter(|word| !word.contains('='));
                 let known = names.filter_map(|name| Some((name.to_owned(), global.get(name)?.clone())));
-                let given = raw_words(text, escape).filter(|word| word.contains('='));
-                let given = given.flat_map(|word| assignments(word, variables, escape));
-                let both: Variables = known.chain(given).collect();
-                extend(variables, &both);
+                let own = raw_words(text, escape).filter(|word| word.contains('='));
+                let own = own.flat_map(|word| assignments(word, variables, escape));
+                let values: Variables = known.chain(own).chain(given_values(text, given, escape)).collect();
+                extend(variables, &values);
                 let names = raw_words(text, escape).filter_map(|word| word.split('=').next());
                 StepAction::Arguments {
                     names: names.map(str::to_owned).collect(),
-                    values: both,
+                    values,
                 }
             }
             "ENV" => {
@@ -298,6 +304,14 @@ impl BuildStage {
         });
         Ok(())
     }
+}
+
+/// The given values of the names that an ARG declares.
+fn given_values(text: &str, given: &Variables, escape: char) -> Variables {
+    let names = raw_words(text, escape).filter_map(|word| word.split('=').next());
+    names
+        .filter_map(|name| Some((name.to_owned(), given.get(name)?.clone())))
+        .collect()
 }
 
 /// Adds variables up to the limit.

@@ -21,7 +21,7 @@ fn cases(file: &str) -> impl Iterator<Item = (&str, String)> {
 fn checker() -> impl Fn(&str) -> Result<super::BuildFileReport, String> {
     let mut knowledge = Knowledge::built_in();
     knowledge.rules.retain(|rule| rule.answers(RuleQuestion::BuildFile));
-    move |text| check_build_file(text, None, &knowledge, &["training".to_owned()])
+    move |text| check_build_file(text, None, &[], &knowledge, &["training".to_owned()])
 }
 
 #[test]
@@ -80,4 +80,52 @@ fn what_is_known_of_the_library_after_each_kind_of_step() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn is_a_mistyped_stage_named_and_does_a_build_argument_replace_a_default() {
+    let mut knowledge = Knowledge::built_in();
+    knowledge.rules.retain(|rule| rule.answers(RuleQuestion::BuildFile));
+    let state = |text: &str, arguments: &[(&str, &str)]| {
+        let arguments = arguments.iter();
+        let arguments: Vec<_> = arguments
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let report = check_build_file(text, None, &arguments, &knowledge, &[]).unwrap();
+        report.stages.last().unwrap().presence.clone()
+    };
+    let copy =
+        "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04 AS builder\nFROM ubuntu:22.04\nCOPY --from=bulider /a /usr/lib/\n";
+    let said = state(copy, &[]);
+    assert!(
+        said.ends_with("from bulider, which is no stage; did you mean \"builder\"?"),
+        "{said}"
+    );
+    let said = state(&copy.replace("bulider", "someone"), &[]);
+    assert!(said.ends_with("from someone, where nobody knows either"), "{said}");
+    let devel = ("TAG", "12.4.1-devel-ubuntu22.04");
+    for (text, arguments, begin) in [
+        ("ARG TAG\nFROM nvidia/cuda:$TAG\n", &[devel][..], "from nvidia/cuda"),
+        (
+            "ARG TAG=12.4.1-base-ubuntu22.04\nFROM nvidia/cuda:$TAG\n",
+            &[devel],
+            "from nvidia/cuda",
+        ),
+        (
+            "ARG TAG=12.4.1-base-ubuntu22.04\nFROM nvidia/cuda:$TAG\n",
+            &[],
+            "no step",
+        ),
+        (
+            "FROM nvidia/cuda:12.4.1-base-ubuntu22.04\nARG NAME=curl\nRUN apt-get install -y $NAME\n",
+            &[("NAME", "cuda-cupti-12-4")],
+            "from cuda-cupti-12-4",
+        ),
+    ] {
+        assert!(
+            state(text, arguments).starts_with(begin),
+            "{text}: {}",
+            state(text, arguments)
+        );
+    }
 }
