@@ -136,6 +136,9 @@ impl FromStr for PlatformArg {
     }
 }
 
+/// The last words of limits that count; the others are sizes in bytes.
+const COUNTS: &str = "entries files layers ratio regions second seconds steps tries";
+
 /// A new value for an existing limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitArg {
@@ -148,7 +151,7 @@ pub struct LimitArg {
 impl FromStr for LimitArg {
     type Err = String;
 
-    /// Parses `NAME=NUMBER`; a number may end in KiB, MiB, GiB or TiB.
+    /// Parses `NAME=NUMBER`; a size may end in KiB, MiB, GiB or TiB.
     fn from_str(text: &str) -> Result<Self, String> {
         let names: Vec<&str> = Limits::names().chain(RetryPolicy::names()).collect();
         let (name, number) = text.split_once('=').unwrap_or((text, ""));
@@ -156,11 +159,15 @@ impl FromStr for LimitArg {
             return Err(format!("no limit is called {name:?}; there are {}", names.join(", ")));
         }
         let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
-        let unit = units.into_iter().find(|(unit, _)| number.ends_with(unit));
+        let is_count = COUNTS.split(' ').any(|last| name.ends_with(last));
+        let unit = units.into_iter().find(|(unit, _)| !is_count && number.ends_with(unit));
         let (digits, shift) = unit.map_or((number, 0), |(unit, shift)| (number.trim_end_matches(unit), shift));
         let value = digits.trim().parse::<u64>().ok().filter(|value| *value > 0);
         let value = value.and_then(|value| value.checked_mul(1 << shift));
-        let value = value.ok_or_else(|| format!("expected {name}=NUMBER, such as {name}=1000 or {name}=4GiB"))?;
+        let value = value.ok_or_else(|| {
+            let example = if is_count { "100000" } else { "4GiB" };
+            format!("expected {name}=NUMBER from 1 on, such as {name}={example}; no limit can be turned off")
+        })?;
         Ok(Self {
             name: name.to_owned(),
             value,
@@ -185,9 +192,13 @@ mod tests {
                 "no limit is called \"layer-entrys\"; there are layer-bytes, ",
             ),
             ("layers", "expected layers=NUMBER"),
-            ("layers=0", "expected layers=NUMBER"),
+            ("layers=0", "expected layers=NUMBER from 1 on, such as layers=100000;"),
+            ("layers=4GiB", "expected layers=NUMBER"),
             ("layers=-1", "expected layers=NUMBER"),
-            ("layer-bytes=99999999TiB", "expected layer-bytes=NUMBER"),
+            (
+                "layer-bytes=99999999TiB",
+                "expected layer-bytes=NUMBER from 1 on, such as layer-bytes=4GiB;",
+            ),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.starts_with(expected), "{error}");

@@ -1,6 +1,7 @@
 //! The outputs of reports: standard output is written continuously, and files are written when complete.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -104,7 +105,7 @@ impl ReportOutputs {
                     file: Some((file, String::new())),
                 }),
                 // A CI system may need the other reports.
-                Err(error) => outputs.fail(&file, &error),
+                Err(error) => outputs.fail(&output.file, &format!("{error}; other reports are made")),
             }
         }
         Ok(outputs)
@@ -148,12 +149,12 @@ impl ReportOutputs {
         self.exit
     }
 
-    fn fail(&mut self, file: &Path, error: &io::Error) {
+    fn fail(&mut self, file: &Path, error: &dyn Display) {
         self.exit = self.exit.max(cannot_write(file, error));
     }
 }
 
-fn cannot_write(file: &Path, error: &io::Error) -> RunExit {
+fn cannot_write(file: &Path, error: &dyn Display) -> RunExit {
     report_error(&format!("cannot write {}: {error}", file.display()))
 }
 

@@ -79,43 +79,30 @@ pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
     std::process::exit(code)
 }
 
-/// The tip for options of `docker run`.
-const NOT_RUN: &str = "no container is started; leave out the options of docker run";
-
-/// Options of other scanners (trivy, grype, syft, dive, docker scout), with a tip.
-const FOREIGN_OPTIONS: [(&str, &str); 14] = [
-    ("--json", "here this is --format json"),
-    ("--sarif", "here this is --format sarif"),
-    ("--severity", "here this is --fail-on SEVERITY"),
-    ("--gpus", "here this is --gpu NAME, such as --gpu h100"),
-    ("-i", NOT_RUN),
-    (
-        "-m",
-        "--args and --command take a whole command as one word: --args 'python3 -m train'",
-    ),
-    ("--rm", NOT_RUN),
-    (
-        "--exit-code",
-        "here this is --fail-on SEVERITY: the exit code is 1 where a finding is that severe",
-    ),
-    (
-        "--ignorefile",
-        "here this is `suppress` in cupti-audit.yaml, which cupti-audit config init writes",
-    ),
-    (
-        "--ignore",
-        "here this is `suppress` in cupti-audit.yaml, which cupti-audit config init writes",
-    ),
-    (
-        "-f",
-        "for a Dockerfile: cupti-audit check FILE; for the format of a report: --format FORMAT",
-    ),
-    ("--format", "this command writes no report; leave --format out"),
-    ("--image", "here this is the image alone, without an option"),
-    (
-        "--input",
-        "here this is docker-archive:FILE, or the path of the archive alone",
-    ),
+/// Options of other tools (docker, skopeo, trivy, grype, syft, dive), and commands with a word too many, with a tip.
+#[rustfmt::skip] // A row is a line.
+const TIPS: [(&[&str], &str); 21] = [
+    (&["--json"], "here this is --format json"),
+    (&["--sarif"], "here this is --format sarif"),
+    (&["--severity"], "here this is --fail-on SEVERITY"),
+    (&["--exit-code"], "here this is --fail-on SEVERITY: the exit code is 1 where a finding is that severe"),
+    (&["--ignore", "--ignorefile"], "here this is `suppress` in cupti-audit.yaml, which cupti-audit config init writes"),
+    (&["--image"], "here this is the image alone, without an option"),
+    (&["--input"], "here this is docker-archive:FILE, or the path of the archive alone"),
+    (&["--arch", "--os"], "here this is --platform OS/ARCH, such as --platform linux/arm64"),
+    (&["--insecure", "--tls-verify"], "here this is --insecure-registry HOST"),
+    (&["--creds", "--username", "--password", "--registry-token"], "here this is docker login HOST; its stored password is read"),
+    (&["--authfile"], "here this is the variable REGISTRY_AUTH_FILE"),
+    (&["--entrypoint"], "here this is --command WORDS"),
+    (&["-i", "-t", "--rm", "--network", "--shm-size", "--volume"], "no container is started; leave out the options of docker run"),
+    (&["--gpus"], "no GPU is needed: leave --gpus out; --gpu NAME, such as --gpu h100, checks if CUPTI fits that GPU"),
+    (&["-m"], "--args and --command take a whole command as one word: --args 'python3 -m train'"),
+    (&["-f"], "for a Dockerfile: cupti-audit check FILE; for the format of a report: --format FORMAT"),
+    (&["--format"], "this command writes no report; leave --format out"),
+    (&["advise"], "advise reads no image: name a tool with --tool; for an image: cupti-audit profilers IMAGE"),
+    (&["profilers"], "profilers takes only an image; for one tool: cupti-audit IMAGE --tool TOOL"),
+    (&["rules"], "rules lists all rules; for one: cupti-audit explain RULE"),
+    (&["verify"], "verify audits its own container, and a command follows --; for an image: cupti-audit IMAGE"),
 ];
 
 /// Removes the tip to write `-- -x`, because no image begins with a dash, and that of an option with another meaning.
@@ -146,9 +133,19 @@ fn hint_at_own_option(error: &mut clap::Error) {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
         return;
     };
-    if let Some((_, tip)) = FOREIGN_OPTIONS.iter().find(|(foreign, _)| foreign == given) {
+    let usage = error
+        .get(ContextKind::Usage)
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    // A usage begins with `Usage: cupti-audit COMMAND`.
+    let command = usage.split_whitespace().nth(2).filter(|_| !given.starts_with('-'));
+    let is_meant = |name: &&str| *name == given || Some(*name) == command;
+    if let Some((_, tip)) = TIPS.iter().find(|(names, _)| names.iter().any(is_meant)) {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
-        error.remove(ContextKind::SuggestedArg);
+        // The usage shows the option that clap suggests.
+        if error.remove(ContextKind::SuggestedArg).is_some() {
+            error.remove(ContextKind::Usage);
+        }
     }
 }
 

@@ -124,10 +124,21 @@ pub fn survey_objects(facts: &ImageFacts, chosen: &[String]) -> Result<ObjectLin
 }
 
 /// Resolves the links in a path of the image.
+///
+/// Errors: There is no such path; a bare name gets the path of a file with this name.
 fn real_place(rootfs: &Rootfs, path: &str) -> Result<RootPath, String> {
-    let found = rootfs.lookup(path.as_bytes());
-    let found = found.map_err(|error| format!("{}: {error}", escape::escape_bytes(path.as_bytes())))?;
-    Ok(found.path)
+    rootfs.lookup(path.as_bytes()).map(|found| found.path).map_err(|error| {
+        let shown = escape::escape_bytes(path.as_bytes());
+        let mut files = Vec::new();
+        rootfs.visit(|place, _, _| files.extend((place.name() == path.as_bytes()).then(|| place.absolute())));
+        match files.first().map(|file| escape::escape_bytes(file)) {
+            Some(file) => format!(
+                "{shown} is a name and not a path: name {file}, or follow the name as the loader does: \
+                cupti-audit tree IMAGE {shown}"
+            ),
+            None => format!("{shown}: {error}"),
+        }
+    })
 }
 
 /// An object to check.

@@ -57,19 +57,23 @@ pub(crate) fn look_at_place(place: &Path) -> io::Result<OutputPlace> {
         Ok(found) => found.file_type(),
         // A name with a trailing slash means a folder.
         Err(error) if error.kind() == io::ErrorKind::NotFound && place.as_os_str().as_bytes().ends_with(b"/") => {
-            return Err(io::ErrorKind::IsADirectory.into());
+            return Err(is_folder());
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OutputPlace::Free),
         Err(error) => return Err(error),
     };
     let refused = |what: &str| Err(io::Error::other(format!("it is {what}, which is not written to")));
     match found {
-        _ if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        _ if found.is_dir() => Err(is_folder()),
         _ if found.is_fifo() || found.is_char_device() => Ok(OutputPlace::Stream),
         _ if found.is_socket() => refused("a socket"),
         _ if found.is_block_device() => refused("a disk"),
         _ => Ok(OutputPlace::File),
     }
+}
+
+fn is_folder() -> io::Error {
+    io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name a file in it")
 }
 
 /// Whether a path refers to an open file of this process, whatever its target.

@@ -92,7 +92,8 @@ fn a_place_that_cannot_be_written_is_a_sentence_and_no_report_is_lost() {
     ]);
     let (_, text, _) = said(&run(&[IMAGE]));
     let errors = format!(
-        "error: cannot write {}: its folder is not there\nerror: cannot write {}: is a directory\n",
+        "error: cannot write {}: its folder is not there; other reports are made\n\
+        error: cannot write {}: it is a folder; name a file in it; other reports are made\n",
         nowhere.display(),
         folder.path().canonicalize().unwrap().display()
     );
@@ -280,7 +281,10 @@ fn a_link_to_no_file_yet_stays_and_a_slash_is_for_folders() {
     let (code, said) = by_shell("PROGRAM -qq -o json=new/ IMAGE", folder.path());
     assert_eq!(
         (code, said.as_str()),
-        (Some(2), "error: cannot write new/: is a directory\n")
+        (
+            Some(2),
+            "error: cannot write new/: it is a folder; name a file in it; other reports are made\n"
+        )
     );
     let (code, said) = by_shell(
         "rm there link; ln -s b a; ln -s a b; PROGRAM -qq -o json=a IMAGE",

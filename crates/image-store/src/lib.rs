@@ -8,5 +8,5 @@ mod layer_cache;
 mod unfinished_output;
 
 pub use document_store::{DocumentStore, open_document_store};
-pub use layer_cache::{CacheContent, KEPT_BYTES, LayerCache, list_cache, prune_cache};
+pub use layer_cache::{CacheContent, KEPT_BYTES, LayerCache, is_cache, list_cache, prune_cache};
 pub use unfinished_output::{UnfinishedFolder, create_unfinished_file, remove_on_interrupt};

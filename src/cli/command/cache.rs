@@ -1,11 +1,11 @@
 //! `cache`: shows and clears the cache of layer indexes.
 
 use crate::cli::shared_args::CacheFolderArgs;
-use crate::cli::terminal::{CommandError, write_result};
+use crate::cli::terminal::{CommandError, report_warning, write_result};
 use crate::judge::outcome::RunExit;
 use clap::{Args, Subcommand};
 use image_linkage::escape;
-use image_store::{CacheContent, KEPT_BYTES, list_cache, prune_cache};
+use image_store::{CacheContent, KEPT_BYTES, is_cache, list_cache, prune_cache};
 
 /// Show or shrink the layer cache
 #[derive(Debug, Args)]
@@ -53,6 +53,12 @@ impl CacheArgs {
             let text = format!("{shown}: {found}, of at most {most} MiB\n");
             return Ok(write_result(&text, RunExit::Clean));
         };
+        if !is_cache(&folder) {
+            report_warning(&format!(
+                "there is no cache of cupti-audit in {shown}: nothing was removed"
+            ));
+            return Ok(RunExit::Clean);
+        }
         let (removed, errors) = prune_cache(&folder, max_mib.saturating_mul(1 << 20));
         let (removed, left) = (content(removed), content(list_cache(&folder)));
         let exit = write_result(&format!("removed {removed}, left {left} in {shown}\n"), RunExit::Clean);

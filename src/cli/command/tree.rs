@@ -71,7 +71,10 @@ impl TreeArgs {
         // dlopen(3) treats a name with a slash as a path, and searches for any other name.
         let resolution = if self.object.contains('/') {
             let (image, object) = (&self.image_name, &self.object);
-            let no_file = || format!("{image}: there is no file {object} that a loader of the image could load");
+            let no_file = || match context.rootfs.lookup(object.as_bytes()) {
+                Ok(_) => format!("{image}: {object} is no file; name a program or a library"),
+                Err(error) => format!("{image}: {object}: {error}"),
+            };
             context.start_program(object.as_bytes()).ok_or_else(no_file)?
         } else {
             context.open_plain(self.object.as_bytes())

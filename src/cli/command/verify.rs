@@ -84,6 +84,9 @@ impl VerifyArgs {
     /// Audits the container, and starts the command if nothing fails.
     pub fn run(self) -> Result<RunExit, CommandError> {
         let (command, anyway) = (self.command.clone(), self.anyway);
+        if let (Some(program), Ok(path)) = (command.first(), env::var("PATH")) {
+            check_program(program, &path)?;
+        }
         let audited = audit_container(self);
         let Some((program, words)) = command.split_first() else {
             return audited;
@@ -97,6 +100,16 @@ impl VerifyArgs {
         let error = Command::new(program).args(words).exec();
         Err(format!("{program} cannot be started: {error}").into())
     }
+}
+
+/// Checks that a folder of `path` has the program, before an audit of minutes.
+///
+/// Errors: None has it, in words.
+fn check_program(program: &str, path: &str) -> Result<(), String> {
+    let is_there = program.contains('/') || env::split_paths(path).any(|folder| folder.join(program).exists());
+    is_there
+        .then_some(())
+        .ok_or_else(|| format!("the command {program} is in no folder of PATH ({path}); check its spelling"))
 }
 
 fn audit_container(args: VerifyArgs) -> Result<RunExit, CommandError> {
@@ -263,10 +276,19 @@ fn processor_level() -> CpuLevel {
 
 #[cfg(test)]
 mod tests {
-    use super::{own_credentials, passed_over};
+    use super::{check_program, own_credentials, passed_over};
     use crate::knowledge::Knowledge;
     use image_linkage::rootfs::FileCredentials;
     use image_source::ImageConfig;
+
+    #[test]
+    fn is_a_mistyped_command_found_before_the_audit() {
+        let said = "the command shh is in no folder of PATH (/bin); check its spelling";
+        assert_eq!(check_program("shh", "/bin"), Err(said.to_owned()));
+        for program in ["sh", "./shh"] {
+            assert_eq!(check_program(program, "/none:/bin"), Ok(()));
+        }
+    }
 
     #[test]
     fn the_kernel_says_who_this_process_is() {

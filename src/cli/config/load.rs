@@ -64,6 +64,11 @@ pub fn load_for_images(args: &mut ReadArgs) -> Result<(ProjectConfig, Knowledge)
                 "no engine expands {reference} in the value of {name}: it stays as it is written; write the image's own value in its place"
             ));
         }
+        if value.len() > 1 && value.starts_with(['"', '\'']) && value.ends_with(['"', '\'']) {
+            report_warning(&format!(
+                "the quotes are a part of the value of {name}, as for docker run --env-file; write it without them"
+            ));
+        }
     }
     Ok((config, knowledge))
 }

@@ -323,6 +323,21 @@ fn unknown_rule(name: &str, rules: &[&str]) -> String {
     format!("there is no rule \"{name}\"; the nearest are {near}; cupti-audit rules lists all")
 }
 
+/// Adds the example of the template to a mistake in the form of a key's value.
+fn with_example(text: &str, mut mistake: TextMistake) -> TextMistake {
+    let is_form = mistake.what.starts_with("expected a list") || mistake.what.starts_with("expected one value");
+    let lines = text
+        .lines()
+        .take(usize::try_from(mistake.place.line).unwrap_or_default());
+    let key = lines.filter(|line| !line.starts_with([' ', '-', '#'])).last();
+    let key = key.and_then(|line| Some(line.split_once(':')?.0)).filter(|_| is_form);
+    let mut examples = TEMPLATE.lines().map(|line| line.trim_start_matches("# "));
+    if let Some(line) = key.and_then(|key| examples.find(|line| line.starts_with(&format!("{key}: ")))) {
+        mistake.what = format!("{}; example: {line}", mistake.what);
+    }
+    mistake
+}
+
 /// A config with the source positions of its values; empty if there is none.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigFile {
@@ -343,7 +358,7 @@ impl ConfigFile {
             Ok(config)
         });
         Ok(Self {
-            config: config.map_err(|mistake| mistake.in_file(file))?,
+            config: config.map_err(|mistake| with_example(text, mistake).in_file(file))?,
             file: file.to_owned(),
             text: text.to_owned(),
         })

@@ -124,8 +124,19 @@ fn a_mistake_in_a_config_is_told_with_its_place() {
             "1:19: no format is called \"yaml\"; there are text, json, sarif, junit, markdown, github, html, attestation",
         ),
         ("outputs: [text=]", "1:11: there is no file after text="),
-        ("phases: {training: 1}", "1:9: expected a list"),
-        ("rules: training", "1:8: expected a list, found training"),
+        (
+            "phases: {training: 1}",
+            "1:9: expected a list; example: phases: [training]",
+        ),
+        (
+            "rules: training",
+            "1:8: expected a list, found training; example: rules: [audit/rules]",
+        ),
+        (
+            "outputs:\n  - sarif: a.sarif",
+            "2:5: expected one value, found a list or a map; \
+            example: outputs: [sarif=reports/cupti.sarif, html=reports/cupti.html]",
+        ),
         ("suppress:\n  - {rule: x, reason: ' '}", "2:23: a suppression says why"),
         (
             "suppress:\n  - {rule: x, reason: y, until: soon}",

@@ -5,10 +5,14 @@ mod bucket_store;
 mod folder_store;
 mod store;
 
+use std::path::Path;
+
 use bucket_store::BucketStore;
 use folder_store::FolderStore;
 use image_source::ImageError;
 pub use store::DocumentStore;
+
+const NO_FOLDER: &str = "it is a file, and results are in a folder; is it the worklist?";
 
 /// Opens the user's storage location: `s3://BUCKET[/PREFIX]`, `file:///DIR` or a folder, which may not exist yet.
 ///
@@ -33,6 +37,7 @@ pub fn open_document_store(place: &str) -> Result<Box<dyn DocumentStore>, ImageE
             place,
             "it is empty; name a folder or s3://BUCKET/PREFIX",
         )),
+        _ if Path::new(folder).is_file() => Err(ImageError::reference(place, NO_FOLDER)),
         _ => Ok(Box::new(FolderStore::new(folder.into()))),
     }
 }

@@ -157,6 +157,11 @@ pub fn list_cache(folder: &Path) -> CacheContent {
     list_folder(&folder.join(FOLDER))
 }
 
+/// Whether a folder has been used as a cache.
+pub fn is_cache(folder: &Path) -> bool {
+    folder.join(FOLDER).is_dir()
+}
+
 /// Removes the least recently used indexes until at most `bytes` remain, and leftovers of killed runs. The second value
 /// lists the removal errors.
 pub fn prune_cache(folder: &Path, bytes: u64) -> (CacheContent, Vec<io::Error>) {
