@@ -82,7 +82,12 @@ impl WorkShare {
 
     fn of_count(index: usize, count: usize, what: &str) -> Result<Self, String> {
         let share = (index < count).then_some(Self { index, count });
-        share.ok_or_else(|| format!("{what} is number {index} of {count}, counted from 0: that share does not exist"))
+        share.ok_or_else(|| {
+            format!(
+                "{what} is {index}, but {count} shares have the numbers 0 to {}",
+                count.saturating_sub(1)
+            )
+        })
     }
 }
 
@@ -205,7 +210,7 @@ mod tests {
             (error(&[("JOB_COMPLETION_INDEX", "0")], None), "--shards N"),
             (
                 error(&[("JOB_COMPLETION_INDEX", "5")], Some(5)),
-                "that share does not exist",
+                "shares have the numbers 0 to",
             ),
             (error(&[("JOB_COMPLETION_INDEX", "x")], Some(5)), "expected a number"),
             (
@@ -232,7 +237,7 @@ mod tests {
             ),
             (
                 error(&[("SLURM_ARRAY_TASK_ID", "9")], Some(8)),
-                "that share does not exist",
+                "shares have the numbers 0 to",
             ),
         ] {
             assert!(said.contains(expected), "{said}");

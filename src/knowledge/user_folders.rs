@@ -83,7 +83,10 @@ impl UserFolders {
                 .and_then(|name| PROFILES.iter().find(|(known, _)| name == *known));
             let what = match itself {
                 Some((name, _)) => format!("it is itself the folder {name}; name the one above it"),
-                None => format!("it has none of the folders {}", known.join(", ")),
+                None => format!(
+                    "it has none of the folders {}; for example, a phase belongs in phases/NAME.yaml",
+                    known.join(", ")
+                ),
             };
             self.cannot(folder, &what);
         }

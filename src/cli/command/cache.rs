@@ -55,7 +55,7 @@ impl CacheArgs {
         };
         if !is_cache(&folder) {
             report_warning(&format!(
-                "there is no cache of cupti-audit in {shown}: nothing was removed"
+                "there is no cache of cupti-audit in {shown}: nothing was removed; `cupti-audit cache info` shows the default one"
             ));
             return Ok(RunExit::Clean);
         }

@@ -73,7 +73,9 @@ impl TreeArgs {
             let (image, object) = (&self.image_name, &self.object);
             let no_file = || match context.rootfs.lookup(object.as_bytes()) {
                 Ok(_) => format!("{image}: {object} is no file; name a program or a library"),
-                Err(error) => format!("{image}: {object}: {error}"),
+                Err(error) => {
+                    format!("the image {image} has no {object} ({error}); name a program, a library or a soname")
+                }
             };
             context.start_program(object.as_bytes()).ok_or_else(no_file)?
         } else {

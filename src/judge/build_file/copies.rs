@@ -54,7 +54,7 @@ impl StageWalk<'_> {
                 let names: Vec<&str> = self.stages.iter().map(|stage| &*stage.name).collect();
                 let meant = nearest(from, &names).filter(|_| find_stage(self.stages, from).is_none());
                 let why = meant.map_or_else(
-                    || "where nobody knows either".to_owned(),
+                    || "whose files are not known".to_owned(),
                     |meant| format!("which is no stage; did you mean \"{meant}\"?"),
                 );
                 now.may_gain(place.line, format!("copies {} from {from}, {why}", facts.what));

@@ -102,7 +102,7 @@ fn is_a_mistyped_stage_named_and_does_a_build_argument_replace_a_default() {
         "{said}"
     );
     let said = state(&copy.replace("bulider", "someone"), &[]);
-    assert!(said.ends_with("from someone, where nobody knows either"), "{said}");
+    assert!(said.ends_with("from someone, whose files are not known"), "{said}");
     let devel = ("TAG", "12.4.1-devel-ubuntu22.04");
     for (text, arguments, begin) in [
         ("ARG TAG\nFROM nvidia/cuda:$TAG\n", &[devel][..], "from nvidia/cuda"),

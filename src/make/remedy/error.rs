@@ -14,7 +14,9 @@ pub(crate) enum RemedyError {
     /// Nothing in the image requests CUPTI, and the phase does not need it.
     #[error("{phase} needs no CUPTI in {image}: nothing in it asks for libcupti")]
     NothingNeeded { image: String, phase: String },
-    #[error("{from} contains no libcupti to copy{but}")]
+    #[error(
+        "{from} contains no libcupti to copy{but}; name an image, wheel or folder that has it, such as a devel image of nvidia/cuda"
+    )]
     NoCopy {
         from: String,
         /// Its content instead, with a leading comma; empty if there is none.
