@@ -76,14 +76,12 @@ pub(crate) const FINDING_FORMATS: [NamedFormat; 8] = [
     ("junit", "JUnit XML, for test results: one suite per image, one case per rule", ReportFormat::Junit),
     ("markdown", "For a comment on a pull request, or the summary of a job", ReportFormat::Markdown),
     ("github", "Annotations of GitHub Actions", ReportFormat::GitHub),
-    ("html", HTML_HELP, ReportFormat::Html),
+    ("html", "A single page for a browser", ReportFormat::Html),
     ("attestation", "The predicate of an in-toto attestation, for cosign to sign", ReportFormat::Attestation),
 ];
 
 /// The forms of reports on a Dockerfile. An attestation is about an image.
 pub(crate) const BUILD_FILE_FORMATS: &[NamedFormat] = FINDING_FORMATS.split_at(FINDING_FORMATS.len() - 1).0;
-
-const HTML_HELP: &str = "A single page with pictures of the programs, copies and layers";
 
 /// The forms of answers. SARIF, JUnit and annotations need findings, which answers lack.
 #[rustfmt::skip] // A row is a line.

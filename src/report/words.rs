@@ -13,7 +13,7 @@ use image_linkage::loader::TraceLine;
 use image_linkage::loader::{ObjectNames, RequestOutcome};
 
 /// The tone of a fact: a style on a terminal, a class on a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReportTone {
     Bad,
     /// Not known.
@@ -188,22 +188,17 @@ pub(super) fn soname_words(copy: &CuptiCopy) -> String {
     soname.map_or_else(|| "no library".to_owned(), escape::escape_bytes)
 }
 
-/// How a consumer requests the library, as a verb.
-pub(super) fn request_verb(consumer: &CuptiConsumer) -> &'static str {
-    match consumer.asks {
-        RequestKind::Needed => "links",
-        RequestKind::Dlopen => "opens",
-    }
-}
-
 /// How a consumer requests which name, such as `links libcupti.so.12`.
 pub(super) fn request_words(consumer: &CuptiConsumer) -> String {
-    let wants = escape::escape_bytes(&consumer.wants);
-    format!("{} {wants}", request_verb(consumer))
+    let verb = match consumer.asks {
+        RequestKind::Needed => "links",
+        RequestKind::Dlopen => "opens",
+    };
+    format!("{verb} {}", escape::escape_bytes(&consumer.wants))
 }
 
 /// The search stage that found a consumer's library.
-pub(super) fn way_words(gets: &ConsumerOutcome) -> String {
+fn way_words(gets: &ConsumerOutcome) -> String {
     let way = gets.how.map(|how| how.text(&gets.objects));
     way.unwrap_or_default()
 }

@@ -27,20 +27,9 @@ const LOOK: &str = "
   const say = frame => {
     const page = frame.contentDocument, root = page.documentElement;
     page.querySelectorAll('details').forEach(one => one.open = true);
-    const texts = [...page.querySelectorAll('svg.picture text')];
-    const clipped = texts.filter(text => text.ownerSVGElement.parentNode instanceof frame.contentWindow.SVGElement
-      && text.getComputedTextLength() > text.ownerSVGElement.width.baseVal.value);
-    const outside = texts.filter(text => {
-      const box = text.getBoundingClientRect(), svg = text.closest('svg.picture').getBoundingClientRect();
-      return box.right > svg.right + 1 || box.left < svg.left - 1;
-    });
-    const size = text => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a;
     return {
       name: frame.dataset.name, width: root.clientWidth, scrolls: root.scrollWidth,
-      clipped: clipped.map(text => text.textContent), outside: outside.map(text => text.textContent),
       cut: [...page.querySelectorAll('.wide:has(table)')].filter(one => one.scrollWidth > one.clientWidth).length,
-      smallest: Math.min(...texts.map(size)),
-      pictures: page.querySelectorAll('svg.picture').length,
       active: page.querySelectorAll('script,iframe,object,embed,img,link,base,form').length,
       handlers: [...page.querySelectorAll('*')].filter(one => [...one.attributes].some(a => /^on/i.test(a.name))).length,
       fetched: frame.contentWindow.performance.getEntriesByType('resource').length,
@@ -130,16 +119,6 @@ fn every_page_fits_a_phone_and_a_screen() {
     assert_eq!(said.len(), pages.len());
     for page in &said {
         assert_eq!(page["scrolls"], page["width"], "runs over: {page}");
-        assert_eq!(page["clipped"], Value::Array(Vec::new()), "{page}");
-        assert_eq!(page["outside"], Value::Array(Vec::new()), "{page}");
-        assert!(
-            page["smallest"].as_f64().is_none_or(|size| size >= 11.0),
-            "too small: {page}"
-        );
-        assert!(
-            page["pictures"].as_u64().unwrap() >= 2 || page["name"] == "diff",
-            "{page}"
-        );
         for nothing in ["active", "handlers", "fetched", "cut"] {
             assert_eq!(page[nothing], 0, "{nothing}: {page}");
         }
@@ -161,16 +140,16 @@ fn a_page_is_the_same_each_time_and_names_are_no_markup() {
 }
 
 #[test]
-fn a_page_tells_its_pictures_in_words_and_its_parts_by_headings() {
-    let page = html(&["pip-torch-broken"]);
+fn the_copies_programs_and_layers_are_tables_below_headings() {
+    let page = html(&["pip-torch"]).replace("<wbr>", "");
     let between = |begin: &str, end: &str| -> Vec<String> {
         let pieces = page.split(begin).skip(1);
-        let text = |piece: &str| piece.split(end).next().unwrap().split('>').nth(1).unwrap().to_owned();
+        let text = |piece: &str| piece.split(end).next().unwrap().split_once('>').unwrap().1.to_owned();
         pieces.map(text).collect()
     };
     insta::assert_json_snapshot!([
-        between("<desc", "</desc>"),
-        between("<h2", "</h2"),
-        between("<h3", "</h3")
+        between("<h2", "</h2>"),
+        between("<h3", "</h3>"),
+        between("<td", "</td>")
     ]);
 }

@@ -48,7 +48,7 @@ const SHORT: usize = 20;
 const PHONE: usize = 40;
 
 /// A table. If it is too wide for a phone, its cells are stacked there, each after its column name.
-fn table(columns: &[&str], rows: &[TableRow]) -> Markup {
+pub(super) fn table(columns: &[&str], rows: &[TableRow]) -> Markup {
     let widths = columns.iter().enumerate().map(|(at, column)| {
         let cells = rows.iter().filter_map(|row| row.cells.get(at));
         let texts = cells.map(String::as_str).chain([*column]);

@@ -1,23 +1,23 @@
-//! The section of one image: verdict, phases, findings, pictures, copies, gaps.
+//! The section of one image: verdict, gaps, phases, findings, copies, programs, layers.
 
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
+use super::super::blocks::TableRow;
 use super::super::links::asked_words;
 use super::super::text_layout::count_words;
 use super::super::words::{
     ReportTone, command_text, consumer_outcome, copy_reach, fix_lines, layer_words, layers_words, owner_words,
-    request_verb, split_evidence, suppression_words, version_words,
+    request_words, split_evidence, suppression_words, version_words,
 };
-use super::{copy_picture, layer_picture};
-use crate::facts::{CuptiCopy, ImageFacts};
+use super::document_page::table;
+use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Finding, Rule};
 use crate::report::command;
 use crate::size::format_size;
-use image_linkage::escape;
 use image_linkage::loader::TraceLine;
 
 /// An image in its heading and in the list at the top of the page.
@@ -61,28 +61,9 @@ pub(super) fn image_section(
             @if let Some(links) = &audit.links {
                 ul { @for line in asked_words(links) { li { (line) } } }
             } @else {
-                (inventory(audit, number))
+                (inventory(facts))
             }
         }
-    }
-}
-
-/// The pictures, the copies and their requesters.
-fn inventory(audit: &AuditedImage, number: usize) -> Markup {
-    let facts = &audit.facts;
-    html! {
-        div.pictures {
-            figure {
-                figcaption { h3 { "Who gets " (facts.library.name) } }
-                (copy_picture::draw_copies(facts, number))
-            }
-            figure {
-                figcaption { h3 { "Layers" } }
-                (layer_picture::draw_layers(audit, number))
-            }
-        }
-        (copies(facts))
-        (consumers(facts))
     }
 }
 
@@ -218,43 +199,66 @@ fn why(rule: &Rule) -> Markup {
     }
 }
 
-fn copies(facts: &ImageFacts) -> Markup {
+/// The copies, their requesters and the layers.
+fn inventory(facts: &ImageFacts) -> Markup {
+    let copies = [
+        "version",
+        "path",
+        "size",
+        "processor",
+        "package",
+        "layer",
+        "who gets it",
+    ];
+    let programs = ["program", "object", "asks for", "outcome"];
+    let layers = facts.layers.iter().enumerate();
+    let layers = layers.map(|(number, layer)| vec![layer_words(facts, number), format_size(layer.bytes)]);
     html! {
-        @if !facts.copies.is_empty() {
-            h3 { "Copies of " (facts.library.file_stem()) }
-            div.rows { @for copy in &facts.copies { (self::copy(copy, facts)) } }
+        (headed_table(
+            &format!("Copies of {}", facts.library.file_stem()),
+            &copies,
+            facts.copies.iter().map(|copy| copy_cells(copy, facts)),
+        ))
+        (headed_table(
+            &format!("Programs that ask for {}", facts.library.name),
+            &programs,
+            facts.consumers.iter().map(consumer_cells),
+        ))
+        (headed_table("Layers", &["layer", "size"], layers))
+    }
+}
+
+/// A table below its heading; nothing without rows.
+fn headed_table(heading: &str, columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Markup {
+    let rows: Vec<TableRow> = rows.map(|cells| TableRow::new(cells, String::new())).collect();
+    html! {
+        @if !rows.is_empty() {
+            h3 { (heading) }
+            (table(columns, &rows))
         }
     }
 }
 
-fn copy(copy: &CuptiCopy, facts: &ImageFacts) -> Markup {
-    html! {
-        div.row {
-            p { b { (version_words(copy)) } " " code { (copy.real_path) } }
-            p.about {
-                (format_size(copy.bytes)) ", "
-                @if let Some(machine) = &copy.machine { (machine) ", " }
-                (owner_words(copy)) ", " (layer_words(facts, copy.layer))
-            }
-            p.about {
-                (copy_reach(copy, facts).plain())
-                @for problem in &copy.problems { "; " (problem) }
-                @if let Some(denial) = &copy.denial { "; permission denied: " (denial) }
-            }
-        }
-    }
+fn copy_cells(copy: &CuptiCopy, facts: &ImageFacts) -> Vec<String> {
+    let mut reach = vec![copy_reach(copy, facts).plain()];
+    reach.extend(copy.problems.iter().cloned());
+    reach.extend(copy.denial.iter().map(|denial| format!("permission denied: {denial}")));
+    vec![
+        version_words(copy).to_owned(),
+        copy.real_path.to_string(),
+        format_size(copy.bytes),
+        copy.machine.clone().unwrap_or_default(),
+        owner_words(copy),
+        (copy.layer + 1).to_string(),
+        reach.join("; "),
+    ]
 }
 
-fn consumers(facts: &ImageFacts) -> Markup {
-    html! {
-        @if !facts.consumers.is_empty() {
-            h3 { "Programs that ask for " (facts.library.name) }
-            div.rows { @for consumer in &facts.consumers {
-                div.row {
-                    p { b { (consumer.name) } " " code { (consumer.object) } }
-                    p.about { (request_verb(consumer)) " " code { (escape::escape_bytes(&consumer.wants)) } ", " (consumer_outcome(consumer).plain()) }
-                }
-            } }
-        }
-    }
+fn consumer_cells(consumer: &CuptiConsumer) -> Vec<String> {
+    vec![
+        consumer.name.clone(),
+        consumer.object.to_string(),
+        request_words(consumer),
+        consumer_outcome(consumer).plain(),
+    ]
 }

@@ -3,12 +3,8 @@
 //! `maud` escapes all text, and text from an image was already [escaped](image_linkage::escape). A policy in the head
 //! prevents the browser from loading or running anything.
 
-mod box_picture;
-mod copy_picture;
 mod document_page;
 mod image_section;
-mod layer_picture;
-mod svg_text;
 
 use std::collections::BTreeMap;
 use std::io;
