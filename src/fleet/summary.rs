@@ -9,8 +9,6 @@ use super::result_document::FleetFailure;
 /// The number of images per outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct OutcomeCounts {
-    /// No findings at or above the threshold.
-    pub clean: usize,
     /// Findings at or above the threshold.
     pub findings: usize,
     /// Something could not be checked.
@@ -149,11 +147,10 @@ fn unseen_dead_bytes(result: &ImageResult, seen: &mut BTreeSet<u64>) -> u64 {
 
 fn count_outcomes(results: &[ImageResult], failed: usize, expected: usize) -> OutcomeCounts {
     let with = |code: u8| results.iter().filter(|result| result.exit_code == code).count();
-    let (clean, findings) = (with(0), with(1));
+    let findings = with(1);
     OutcomeCounts {
-        clean,
         findings,
-        open: results.len() - clean - findings,
+        open: results.len() - with(0) - findings,
         failed,
         missing: expected.saturating_sub(results.len() + failed),
     }

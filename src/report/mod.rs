@@ -60,8 +60,6 @@ pub(crate) enum ReportFormat {
     GitHub,
     Html,
     Attestation,
-    Csv,
-    Prometheus,
 }
 
 /// The name of a form, its help text and the form.
@@ -100,13 +98,11 @@ pub(crate) const PLAIN_FORMATS: [NamedFormat; 2] = [
 
 /// The forms of a report on many images.
 #[rustfmt::skip] // A row is a line.
-pub(crate) const FLEET_FORMATS: [NamedFormat; 6] = [
+pub(crate) const FLEET_FORMATS: [NamedFormat; 4] = [
     ("text", "For people", ReportFormat::Text),
     ("html", "A single page for a browser", ReportFormat::Html),
     ("markdown", "For a page or a comment", ReportFormat::Markdown),
     ("json", "For programs: one JSON object per image, each on its own line", ReportFormat::Json),
-    ("csv", "A row per image", ReportFormat::Csv),
-    ("prometheus", "Numbers in Prometheus's text format", ReportFormat::Prometheus),
 ];
 
 /// The writer of an audit report.
@@ -125,8 +121,7 @@ pub(crate) fn report_writer(
         ReportFormat::GitHub => Box::new(GitHubAnnotations),
         ReportFormat::Html => Box::new(HtmlReport::new(rules, &library.name)),
         ReportFormat::Attestation => Box::new(AttestationReport),
-        // CSV and Prometheus only exist for fleets.
-        ReportFormat::Text | ReportFormat::Csv | ReportFormat::Prometheus => Box::new(TextReport::new(layout)),
+        ReportFormat::Text => Box::new(TextReport::new(layout)),
     }
 }
 

@@ -1,10 +1,8 @@
-//! Reports many images: as a page, as table rows, and as Prometheus numbers.
+//! Reports many images: as a page, and as a JSON row per image.
 
 mod image_rows;
-mod metrics;
 
-pub(crate) use image_rows::{csv_table, json_lines};
-pub(crate) use metrics::prometheus_text;
+pub(crate) use image_rows::json_lines;
 
 use std::collections::BTreeMap;
 
@@ -16,7 +14,7 @@ use crate::judge::outcome::RunExit;
 use crate::size::format_size;
 use image_linkage::escape::escape_bytes;
 
-/// The maximum number of rows in a table of the page; JSON and CSV have all images.
+/// The maximum number of rows in a table of the page; JSON has all images.
 const ROWS: usize = 100;
 
 /// The page of a fleet.
@@ -56,9 +54,7 @@ pub(crate) fn fleet_page(summary: &FleetSummary, change: Option<&FleetChange>) -
             blocks.extend([Block::Heading(heading), Block::Table(columns.to_vec(), rows)]);
         }
         if more > 0 {
-            blocks.push(Block::Line(format!(
-                "and {more} more, which --format json and csv have"
-            )));
+            blocks.push(Block::Line(format!("and {more} more, which --format json has")));
         }
         if let Some(change) = change.filter(|_| heading == "since the earlier run") {
             blocks.push(Block::Line(change_words(change)));

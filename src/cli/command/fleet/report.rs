@@ -8,7 +8,7 @@ use crate::cli::option_values::{COLOR, one_of};
 use crate::cli::terminal::{CommandError, terminal_width, write_result};
 use crate::fleet::{FleetChange, FleetSummary, WorkEntry};
 use crate::judge::outcome::RunExit;
-use crate::report::fleet::{csv_table, fleet_exit, fleet_page, json_lines, prometheus_text};
+use crate::report::fleet::{fleet_exit, fleet_page, json_lines};
 use crate::report::{FLEET_FORMATS, ReportFormat, page_text};
 use anstream::ColorChoice;
 use clap::Args;
@@ -21,8 +21,7 @@ Exit codes:
 
 Examples:
   cupti-audit fleet report results --worklist work.jsonl
-  cupti-audit fleet report s3://audits/fleet --worklist new.jsonl --since old.jsonl --format html > fleet.html
-  cupti-audit fleet report results --worklist work.jsonl --format prometheus > /var/lib/node_exporter/cupti.prom";
+  cupti-audit fleet report s3://audits/fleet --worklist new.jsonl --since old.jsonl --format html > fleet.html";
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -50,10 +49,8 @@ pub struct FleetReportArgs {
 impl FleetReportArgs {
     /// Reports on the results of a fleet.
     pub(super) fn run(self) -> Result<RunExit, CommandError> {
-        if self.since.is_some()
-            && [ReportFormat::Json, ReportFormat::Csv, ReportFormat::Prometheus].contains(&self.format)
-        {
-            return Err("--since needs --format text, markdown or html: the others have no place for changes".into());
+        if self.since.is_some() && self.format == ReportFormat::Json {
+            return Err("--since needs --format text, markdown or html: json has no place for changes".into());
         }
         let kept = read_results(&self.out)?;
         // Both runs mostly share their results, which may be many and far away.
@@ -67,8 +64,6 @@ impl FleetReportArgs {
         let change = earlier.map(|earlier| FleetChange::between(&earlier.results, &summary.results));
         let text = match self.format {
             ReportFormat::Json => json_lines(&summary),
-            ReportFormat::Csv => csv_table(&summary),
-            ReportFormat::Prometheus => prometheus_text(&summary),
             format => page_text(&fleet_page(&summary, change.as_ref()), format, terminal_width()),
         };
         Ok(write_result(&text, kept.exit.max(fleet_exit(&summary))))
