@@ -1,16 +1,12 @@
 //! Shows how one object is resolved: as a tree, and as JSON.
 
-mod cache;
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use cache::CacheReport;
-
 use super::text_layout::{BOLD, DIM, DOUBTFUL, count_words, search_table, styled};
-use crate::facts::{self, ByWorld, ProcessContext, World};
+use crate::facts::{self, World};
 use image_linkage::escape;
 use image_linkage::loader::{
     LoadResolution, LoadedObject, RequestOutcome, SearchStage, TraceLine, UnresolvedRequest, trace_lines,
@@ -27,8 +23,6 @@ pub(crate) struct ResolutionTree<'a> {
     pub root: &'a str,
     /// The loader's result.
     pub resolution: &'a LoadResolution,
-    /// The image in both worlds.
-    pub contexts: &'a ByWorld<ProcessContext>,
 }
 
 /// The tree as text; with `verbose`, each object with its search.
@@ -62,9 +56,6 @@ pub(crate) fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
     }
     for unread in &resolution.unread {
         let _ = writeln!(out, "{} {unread}", styled(DOUBTFUL, "not checked:"));
-    }
-    if verbose {
-        out.push_str(&cache::cache_text(&CacheReport::of(tree.contexts, resolution)));
     }
     let loaded = resolution.objects.len();
     let missing = facts::unresolved_objects(resolution).count();
@@ -221,6 +212,5 @@ pub(crate) fn tree_json(tree: &ResolutionTree<'_>) -> Value {
         "unresolved": resolution.unresolved.iter().map(unresolved).collect::<Value>(),
         "loads": resolution.loads(),
         "gaps": resolution.unread,
-        "cache": CacheReport::of(tree.contexts, resolution),
     })
 }

@@ -85,7 +85,6 @@ impl TreeArgs {
             world: self.world,
             root: &self.object,
             resolution: &resolution,
-            contexts: &facts.contexts,
         };
         let text = match self.format {
             ReportFormat::Json => format!("{}\n", report::tree::tree_json(&tree)),

@@ -9,34 +9,8 @@ use crate::elf::ByteString;
 /// The cache entries, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LdCache {
-    /// The format of the file; `None` if the cache was built here.
-    pub format: Option<LdCacheFormat>,
-    /// The generator named in the file.
-    pub generator: Option<ByteString>,
     /// Keyed by normalized name. Each entry also has its original name.
     entries: BTreeMap<ByteString, Vec<(ByteString, CacheEntry)>>,
-}
-
-/// The format of a cache file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LdCacheFormat {
-    /// Only `glibc-ld.so.cache1.1`, the default of `ldconfig` since glibc 2.32.
-    New,
-    /// The old format followed by the new one.
-    Compat,
-    /// Only `ld.so-1.7.0`, from before glibc 2.2.
-    Old,
-}
-
-impl LdCacheFormat {
-    /// The name in `ldconfig -c`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Compat => "compat",
-            Self::Old => "old",
-        }
-    }
 }
 
 /// One library in a cache.

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use super::ld_cache::{CacheEntry, LdCache, LdCacheFormat, compare_names};
+use super::ld_cache::{CacheEntry, LdCache, compare_names};
 use crate::elf::ByteString;
 
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
@@ -21,9 +21,6 @@ pub(super) const EXTENSIONS: u32 = 0xeaa4_2174;
 /// The sizes of the extension directory's header and of a section.
 pub(super) const EXTENSION_HEADER: usize = 8;
 pub(super) const SECTION: usize = 16;
-/// The extension that names the generator, and the maximum bytes read of it.
-pub(super) const GENERATOR_TAG: u32 = 0;
-const GENERATOR: usize = 256;
 /// The extension that lists `glibc-hwcaps` subdirectories.
 pub(super) const HWCAPS_TAG: u32 = 1;
 /// The bit in hwcap that makes its low half an index into that list.
@@ -73,7 +70,6 @@ pub(crate) fn read_cache(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
         count: wide(count),
         strings: 0,
         room: 0,
-        format: LdCacheFormat::Old,
     };
     if table.end() > bytes.len() {
         return Err(short(table.count));
@@ -99,22 +95,12 @@ struct CacheTable {
     strings: usize,
     /// The loader accepts text offsets below this.
     room: usize,
-    format: LdCacheFormat,
 }
 
 impl CacheTable {
     fn end(&self) -> usize {
         self.first.saturating_add(self.count.saturating_mul(self.entry))
     }
-}
-
-/// The parsed extension directory.
-#[derive(Default)]
-struct CacheExtensions<'f> {
-    /// The generator of the file.
-    generator: Option<&'f [u8]>,
-    /// The offset and count of the `glibc-hwcaps` subdirectory names.
-    subdirectories: Option<(usize, usize)>,
 }
 
 struct CacheReader<'f> {
@@ -142,11 +128,6 @@ impl<'f> CacheReader<'f> {
             strings: at,
             // The loader checks against the whole file size even if offsets count from the new header.
             room: self.bytes.len(),
-            format: if at == 0 {
-                LdCacheFormat::New
-            } else {
-                LdCacheFormat::Compat
-            },
         })
     }
 
@@ -157,12 +138,10 @@ impl<'f> CacheReader<'f> {
         if flags != 0 && flags & 3 != self.data + 1 {
             return Err("it has the other byte order".to_owned());
         }
-        let extensions = self.extensions(table.strings).unwrap_or_default();
-        let names = self.subdirectories(&extensions);
+        let names = self.subdirectories(table.strings);
         let is_whole = names.iter().all(Option::is_some);
         let names: Vec<ByteString> = names.into_iter().map(Option::unwrap_or_default).collect();
         let mut file = self.read_entries(table, &names);
-        file.cache.generator = extensions.generator.map(ByteString::from);
         if !is_whole {
             let damage = || "a subdirectory has no name; the process would crash".to_owned();
             file.damage.get_or_insert_with(damage);
@@ -180,7 +159,6 @@ impl<'f> CacheReader<'f> {
             cache: LdCache::default(),
             damage: None,
         };
-        file.cache.format = Some(table.format);
         let mut before: Option<(&[u8], Option<CacheEntry>)> = None;
         for index in 0..table.count.min(ENTRIES) {
             match self.read_entry(table, index, names) {
@@ -253,9 +231,9 @@ impl<'f> CacheReader<'f> {
         Ok((name, Some(entry)))
     }
 
-    /// The extensions of the header at `new`; `None` if any section is out of bounds (sysdeps/generic/dl-cache.h,
-    /// `cache_extension_load`).
-    fn extensions(&self, new: usize) -> Option<CacheExtensions<'f>> {
+    /// The offset and count of the `glibc-hwcaps` subdirectory names, for the header at `new`; `None` without them or if
+    /// any section is out of bounds (sysdeps/generic/dl-cache.h, `cache_extension_load`).
+    fn subdirectory_list(&self, new: usize) -> Option<(usize, usize)> {
         let at = wide(self.number(new + 32)?);
         if at == 0 || !at.is_multiple_of(4) || self.number(at)? != EXTENSIONS {
             return None;
@@ -266,26 +244,24 @@ impl<'f> CacheReader<'f> {
         if count > room.min(NAMES) {
             return None;
         }
-        let mut found = CacheExtensions::default();
+        let mut found = None;
         for section in (0..count).map(|index| sections + index * SECTION) {
             let offset = wide(self.number(section + 8)?);
             let content = self.bytes.get(offset..)?;
             let content = content.get(..wide(self.number(section + 12)?))?;
-            match self.number(section)? {
-                GENERATOR_TAG => found.generator = content.get(..GENERATOR).or(Some(content)),
-                HWCAPS_TAG => found.subdirectories = Some((offset, content.len() / 4)),
-                _ => {}
+            if self.number(section)? == HWCAPS_TAG {
+                found = Some((offset, content.len() / 4));
             }
         }
-        Some(found)
+        found
     }
 
-    /// The names of the `glibc-hwcaps` subdirectories; `None` for an unreadable one.
+    /// The names of the `glibc-hwcaps` subdirectories of the header at `new`; `None` for an unreadable one.
     ///
     /// `ldconfig` counts their offsets from the new header, but the loader counts from the start of the file
     /// (elf/dl-cache.c, `glibc_hwcaps_string`). So behind an old header the loader reads other bytes.
-    fn subdirectories(&self, extensions: &CacheExtensions<'f>) -> Vec<Option<ByteString>> {
-        let (offset, count) = extensions.subdirectories.unwrap_or_default();
+    fn subdirectories(&self, new: usize) -> Vec<Option<ByteString>> {
+        let (offset, count) = self.subdirectory_list(new).unwrap_or_default();
         let name = |index: usize| match self.text(0, self.bytes.len(), self.number(offset + index * 4)?) {
             CacheText::Found(name) => Some(ByteString::from(name)),
             CacheText::OutOfRoom | CacheText::Unknown => None,

@@ -39,7 +39,7 @@ mod process;
 pub use budget::LoaderBudget;
 pub use dynamic_loader::{DynamicLoader, SYSTEM_CACHE};
 pub use glibc::glibc_version;
-pub use ld_cache::{CacheEntry, LdCache, LdCacheFormat};
+pub use ld_cache::{CacheEntry, LdCache};
 pub use ld_cache_writer::write_cache;
 pub use ldconfig::{
     LdSoConf, LdconfigOutcome, LinkChanges, expand_pattern, folders_of_cache, matches_text, run_ldconfig,
