@@ -1,28 +1,13 @@
-//! Does an index contain the requested files, and can the loader be simulated without any?
-
-#[path = "../../examples/image_ldd.rs"]
-mod example;
+//! Does an index contain the requested facts?
 
 use image_linkage::layer::{ExpectedBlob, FileFacts, FileInterest, IndexOptions, LayerEntry, WantedFiles, index_layer};
 use testkit::elf::Elf;
 use testkit::layer::Layer;
 
-const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
-
-/// An image with a program that needs one library from its search path and one missing library.
+/// A layer with a library and a text file.
 fn layer() -> Layer {
-    let program = Elf::executable()
-        .interp(LOADER)
-        .runpath("$ORIGIN/../lib")
-        .needed("libown.so.1")
-        .needed("libgone.so.2");
     let library = Elf::library("libown.so.1").export("own_init").string("libplugin.so");
     Layer::new()
-        .file(
-            "lib64/ld-linux-x86-64.so.2",
-            Elf::library("ld-linux-x86-64.so.2").build(),
-        )
-        .file("opt/bin/app", program.build())
         .file("opt/lib/libown.so.1", library.build())
         .file("etc/motd", "hello")
 }
@@ -77,23 +62,4 @@ fn two_interests_index_differently_and_have_two_fingerprints() {
 
     let asked = FileInterest::from(wanted).fingerprint();
     assert_ne!(asked, FileInterest::default().fingerprint());
-}
-
-#[test]
-fn the_example_follows_the_loader_in_layers_and_in_a_folder() {
-    let dir = tempfile::tempdir().unwrap();
-    let (tar, root) = (dir.path().join("layer.tar"), dir.path().join("root"));
-    std::fs::write(&tar, layer().tar()).unwrap();
-    tar::Archive::new(layer().tar().as_slice()).unpack(&root).unwrap();
-    for image in [tar, root] {
-        assert_eq!(
-            example::image_ldd(b"/opt/bin/app", &[image]).unwrap(),
-            [
-                "libown.so.1 => /opt/bin/../lib/libown.so.1 (DT_RUNPATH of app)",
-                "libgone.so.2: cannot open shared object file: No such file or directory",
-            ]
-        );
-    }
-    let error = example::image_ldd(b"/opt/bin/app", &[]).unwrap_err();
-    assert_eq!(error.to_string(), "/opt/bin/app: no ELF object lies there");
 }
