@@ -12,7 +12,7 @@ const HEAD: &str = "\
 # Programs and tools
 
 `cupti-audit` knows these programs and profiling tools. It also finds other programs, by the libraries that they link and
-by the names in their files.
+by the library names that their files contain.
 
 *Evidence* says how we know: *seen* in the package itself, *reported* by its public source or manual, or *inferred* from
 other facts. An empty cell means that we give no source. *as PyTorch* refers to PyTorch's row of the first table.

@@ -319,11 +319,6 @@ impl ImageAuditor<'_> {
             self.gate.mark_findings(name, &mut audit.findings);
             self.gate.accept_assumptions(name, &mut audit.facts.assumptions);
         }
-        if place == RunPosition::Last {
-            let asked = self.knowledge.phases_named(&self.args.purpose.phase);
-            let idle = rule::judge_subjects(&self.knowledge.rules, &self.gate.unused_suppressions(), &asked);
-            audit.findings.extend(idle);
-        }
         tell_repairs(&mut audit);
         rule::sort_findings(&mut audit.findings);
         // The fix for a trial search path may not work without it, and a running container cannot be a base image.
@@ -336,6 +331,13 @@ impl ImageAuditor<'_> {
                 .chain(self.args.read.repeated_options())
                 .collect();
             tell_cure(&mut audit, self.knowledge, &self.reader.conditions(), &options);
+        }
+        // After the fix for the image, which changes nothing in the config.
+        if place == RunPosition::Last {
+            let asked = self.knowledge.phases_named(&self.args.purpose.phase);
+            let idle = rule::judge_subjects(&self.knowledge.rules, &self.gate.unused_suppressions(), &asked);
+            audit.findings.extend(idle);
+            rule::sort_findings(&mut audit.findings);
         }
         Ok(audit)
     }

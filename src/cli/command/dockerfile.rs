@@ -40,8 +40,8 @@ each way. With --via, only the ways with that name are tried.
   copy      files of NVIDIA's devel image
 
 The last step of the Dockerfile asks the image's own loader for the libraries that the phase needs. If one is not \
-found, the build fails. If the image is already ready for the phase, the Dockerfile has only FROM and this step. It has \
-no such step if the phase needs no library, or if the image has no shell.
+found, the build fails. If the image is already ready for the phase, the Dockerfile has only FROM and this step; and \
+only FROM if the phase needs no library or the image has no shell.
 
 Exit codes:
   0  the Dockerfile was written

@@ -169,7 +169,7 @@ fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, S
     if !knowledge.tables.was_released(wanted) {
         let (major, minor) = wanted;
         return Err(format!(
-            "there is no CUDA {major}.{minor}; if the driver shows it, give the newest CUDA release before it"
+            "there is no CUDA {major}.{minor}; if nvidia-smi shows it, pass the newest CUDA release before it"
         ));
     }
     let mut not_newer = versions.iter().filter(|version| of(version) <= Some(wanted));

@@ -33,7 +33,7 @@ Sources:
   FILE                              image references, one per line
   FILE                              a Dockerfile: the images in its FROM lines
   FILE                              the output of `kubectl get … -o json`: all containers
-  -                                 one of these three, from standard input
+  -                                 the content of such a FILE, from standard input
   IMAGE                             one image
   REPOSITORY and TAG may be patterns: registry:reg.example/team/*:v*
   Without REPOSITORY or TAG, all are listed.
