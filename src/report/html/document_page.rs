@@ -2,9 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::super::blocks::{Block, ReportPage, TableRow, code_lines};
+use super::super::blocks::{Block, ReportPage, code_lines};
 use super::super::text_layout::capital;
 use super::image_section::gaps;
+use super::table::table;
 use super::whole_page;
 use crate::knowledge::advice::InstallSource;
 
@@ -39,42 +40,6 @@ fn block_markup(block: &Block<'_>) -> Markup {
         Block::Gaps(facts) => gaps(facts),
         Block::TextLines(_) | Block::TextOnly(_) => html! {},
     }
-}
-
-/// The maximum length of a cell that is never wrapped: a size, a platform, a verdict.
-const SHORT: usize = 20;
-
-/// The number of characters in a line on a phone.
-const PHONE: usize = 40;
-
-/// A table. If it is too wide for a phone, its cells are stacked there, each after its column name.
-pub(super) fn table(columns: &[&str], rows: &[TableRow]) -> Markup {
-    let widths = columns.iter().enumerate().map(|(at, column)| {
-        let cells = rows.iter().filter_map(|row| row.cells.get(at));
-        let texts = cells.map(String::as_str).chain([*column]);
-        texts.map(|text| text.chars().count()).max().unwrap_or_default()
-    });
-    let stacks = widths.sum::<usize>() > PHONE;
-    html! {
-        div.wide tabindex="0" {
-            table.stacks[stacks] {
-                thead { tr { @for column in columns { th { (column) } } } }
-                tbody {
-                    @for row in rows {
-                        tr { @for (column, cell) in columns.iter().zip(&row.cells) { (table_cell(column, cell)) } }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A cell that wraps only between words; a path may wrap after a slash.
-fn table_cell(column: &str, text: &str) -> Markup {
-    if text.chars().count() <= SHORT {
-        return html! { td.short data-column=(column) { (text) } };
-    }
-    html! { td data-column=(column) { @for part in text.split_inclusive('/') { (part) wbr; } } }
 }
 
 fn command(source: &InstallSource) -> Markup {

@@ -11,7 +11,7 @@ use super::super::words::{
     ReportTone, command_text, consumer_outcome, copy_reach, fix_lines, layer_words, layers_words, owner_words,
     request_words, split_evidence, suppression_words, version_words,
 };
-use super::document_page::table;
+use super::table::table;
 use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem};

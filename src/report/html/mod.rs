@@ -5,6 +5,7 @@
 
 mod document_page;
 mod image_section;
+mod table;
 
 use std::collections::BTreeMap;
 use std::io;
