@@ -469,7 +469,7 @@ pub struct ColorArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = DISPLAY)]
 pub struct QuietArgs {
-    /// Print less (the verdict and the findings); -qq prints nothing
+    /// Print only the verdict and the findings; -qq prints nothing
     #[arg(long, short, action = ArgAction::Count)]
     pub quiet: u8,
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io;
 
+use super::blocks::Block;
 use super::build_file::{CheckedBuildFile, check_page};
 use super::links::asked_words;
 use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_line, wrap_paragraph};
@@ -49,9 +50,14 @@ impl ReportWriter for TextReport {
     }
 
     fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
-        let is_silent = self.layout.detail == TextDetail::Nothing;
-        let page = || check_page(checked).text(self.layout.width);
-        Ok(if is_silent { String::new() } else { page() })
+        let mut page = check_page(checked);
+        match self.layout.detail {
+            TextDetail::Nothing => return Ok(String::new()),
+            // The verdict and the findings, without the table of stages.
+            TextDetail::Findings => page.0.retain(|block| !matches!(block, Block::Table(..))),
+            _ => {}
+        }
+        Ok(page.text(self.layout.width))
     }
 }
 

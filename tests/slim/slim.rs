@@ -619,7 +619,8 @@ fn a_wheel_that_is_none_or_holds_too_much_is_refused() {
     wheel(&file, b"no library");
     assert_eq!(
         said(),
-        "error: PLACE/x.whl contains no libcupti to copy, only files that are not libraries\n"
+        "error: PLACE/x.whl contains no libcupti to copy, only files that are not libraries; name an image, wheel or folder \
+         that has it, such as a devel image of nvidia/cuda\n"
     );
     assert_eq!(names(place.path()), ["x.whl"]);
 }

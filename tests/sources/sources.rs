@@ -563,12 +563,17 @@ fn an_image_of_apptainer_is_judged_as_what_it_was_built_from() {
 fn what_is_no_image_of_apptainer_that_can_be_read_is_said() {
     let Some(bundle) = UnpackedBundle::make() else { return };
     let [_, xz] = bundle.pack("xz", &["-comp", "xz"]);
+    fs::write(bundle.at("notes"), "notes").unwrap();
     for (file, said) in [
         (
             xz,
             "its squashfs is compressed with xz, which is not read; unpack it with apptainer build --sandbox DIR FILE, and name rootfs:DIR",
         ),
-        (bundle.at("bundle/config.json"), "it is neither a SIF nor a squashfs"),
+        (
+            bundle.at("bundle/config.json"),
+            "it is JSON, such as docker inspect writes; the image itself: docker save NAME | cupti-audit -",
+        ),
+        (bundle.at("notes"), "it is neither a SIF nor a squashfs"),
     ] {
         let output = program().arg(format!("sif:{file}")).output().unwrap();
         assert_eq!(

@@ -27,7 +27,7 @@ use image_source::{Platform, REFERENCE_HELP, check_image_name, host_file};
 const AFTER_HELP: &str = "\
 Exit codes:
   0  no finding at or above --fail-on
-  1  findings
+  1  a finding at or above --fail-on
   2  an error, or the image alone does not show the answer
   With several images or platforms, the highest code counts.
 

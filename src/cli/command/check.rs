@@ -26,7 +26,7 @@ the image contains libcupti, the answer is \"not known\".
 
 Exit codes:
   0  no finding at or above --fail-on
-  1  findings
+  1  a finding at or above --fail-on
   2  an error, for example if the file is no Dockerfile; with --strict also if the answer is not known
 
 Examples:
@@ -49,7 +49,7 @@ pub struct CheckArgs {
     /// Value of an ARG, as for docker build (repeatable)
     #[arg(long = "build-arg", value_name = "KEY=VALUE", value_parser = key_value)]
     build_args: Vec<(String, String)>,
-    /// Purpose of the image; decides how severe each finding is (repeatable)
+    /// Purpose of the image: inference, training, profiling; decides how severe each finding is (repeatable)
     #[arg(long, short, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',', value_parser = trimmed)]
     phase: Vec<String>,
     /// Exit with code 2 if it is not known whether the image contains CUPTI

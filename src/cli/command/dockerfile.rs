@@ -28,8 +28,8 @@ use vertex::{VertexArgs, VertexJobs};
 
 const HELP: &str = "\
 Without --via, CUPTI is installed in the first of these ways that works. The comments in the file give the reason for \
-each way. With --via, only the ways with that name are tried.
-  (none)    a copy that is in the image but is not found: add it to the search path
+each way. With --via, only the ways with that name (on the left) are tried.
+  -         a copy that is in the image but is not found: add it to the search path
   copy      files of the image of --from
   pip       in the Python environment of the program that needs CUPTI
   conda     in the conda environment of that program
@@ -39,8 +39,8 @@ each way. With --via, only the ways with that name are tried.
   pip       in any Python environment
   copy      files of NVIDIA's devel image
 
-The last step of the Dockerfile asks the image's own loader for the libraries that the phase needs. If one is not \
-found, the build fails. If the image is already ready for the phase, the Dockerfile has only FROM and this step; and \
+A step of the Dockerfile asks the image's own loader for the libraries that the phase needs. If one is not found, the \
+build fails. It is the last step, or, if the image has no shell, in an earlier stage. If the image is already ready for the phase, the Dockerfile has only FROM and this step; and \
 only FROM if the phase needs no library or the image has no shell.
 
 Exit codes:
