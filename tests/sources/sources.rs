@@ -563,7 +563,7 @@ fn an_image_of_apptainer_is_judged_as_what_it_was_built_from() {
 fn what_is_no_image_of_apptainer_that_can_be_read_is_said() {
     let Some(bundle) = UnpackedBundle::make() else { return };
     let [_, xz] = bundle.pack("xz", &["-comp", "xz"]);
-    fs::write(bundle.at("notes"), "notes").unwrap();
+    fs::write(bundle.at("notes"), [b'x'; 4096]).unwrap();
     for (file, said) in [
         (
             xz,

@@ -180,3 +180,25 @@ impl HeldRanges {
 pub(super) fn to_usize(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ElfRange, HeldRanges};
+
+    #[test]
+    fn the_pieces_of_a_range_are_the_range() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(5000).collect();
+        let mut held = HeldRanges::new(1 << 20);
+        held.push(&bytes);
+        let range = |bytes| ElfRange {
+            what: "a table",
+            offset: 100,
+            bytes,
+        };
+        for (length, pieces) in [(0, 0), (24, 1), (48, 1), (49, 2), (u64::MAX, 103)] {
+            let range = range(length);
+            let found: Vec<_> = held.pieces(&range, 48).collect();
+            assert_eq!((found.len(), &*found.concat()), (pieces, &*held.get(&range)));
+        }
+    }
+}
