@@ -40,8 +40,9 @@ each way. With --via, only the ways with that name (on the left) are tried.
   copy      files of NVIDIA's devel image
 
 A step of the Dockerfile asks the image's own loader for the libraries that the phase needs. If one is not found, the \
-build fails. It is the last step, or, if the image has no shell, in an earlier stage. If the image is already ready for the phase, the Dockerfile has only FROM and this step; and \
-only FROM if the phase needs no library or the image has no shell.
+build fails. It is the last step, or, if the image has no shell, in an earlier stage. If the image is \
+already ready for the phase, the Dockerfile has only FROM and this step; and only FROM if the phase needs no library \
+or the image has no shell.
 
 Exit codes:
   0  the Dockerfile was written

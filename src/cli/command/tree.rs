@@ -42,7 +42,7 @@ pub struct TreeArgs {
     read: ReadArgs,
     #[command(flatten)]
     progress: ProgressArgs,
-    /// Also print each search that found its library, and the loader's cache
+    /// Also print each search that found its library
     #[arg(long, short, conflicts_with = "quiet", overrides_with = "verbose", help_heading = DISPLAY)]
     verbose: bool,
 }
