@@ -13,7 +13,7 @@ use super::remedy::target_release::release_words;
 use crate::facts::{CuptiConsumer, CuptiCopy, GatherOptions, ImageFacts};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, Verdict};
-use crate::judge::rule::{Finding, Severity, SubjectKind, sort_findings};
+use crate::judge::rule::{Finding, Severity, SubjectKind};
 use crate::knowledge::Knowledge;
 use crate::make::quote;
 use crate::shell_quote::quote_shell;
@@ -42,7 +42,6 @@ pub(crate) fn tell_cure(
     if let Some(cure) = find_cure(audit, &fixing) {
         cure.mark_findings(&mut audit.findings, &audit.facts, knowledge);
         audit.fixed_by = cure.dockerfile;
-        sort_findings(&mut audit.findings);
     }
 }
 

@@ -337,8 +337,9 @@ impl ImageAuditor<'_> {
             let asked = self.knowledge.phases_named(&self.args.purpose.phase);
             let idle = rule::judge_subjects(&self.knowledge.rules, &self.gate.unused_suppressions(), &asked);
             audit.findings.extend(idle);
-            rule::sort_findings(&mut audit.findings);
         }
+        // The fix changes severities.
+        rule::sort_findings(&mut audit.findings);
         Ok(audit)
     }
 }

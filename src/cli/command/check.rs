@@ -113,11 +113,13 @@ impl CheckArgs {
 /// Errors: The file cannot be read, is too large, or is not text, in words.
 fn read_build_file(file: &str) -> Result<String, String> {
     if file != "-" {
-        let mut hint = "; name the Dockerfile: cupti-audit check FILE";
-        if Path::new(file).is_file() {
-            hint = "";
-        }
-        return read_text_file(Path::new(file)).map_err(|mistake| format!("{file}: {}{hint}", mistake.what));
+        let path = Path::new(file);
+        let hint = if path.is_file() {
+            ""
+        } else {
+            "; name the Dockerfile: cupti-audit check FILE"
+        };
+        return read_text_file(path).map_err(|mistake| format!("{file}: {}{hint}", mistake.what));
     }
     let mut bytes = Vec::new();
     let read = io::stdin().lock().take(FILE_BYTES + 1).read_to_end(&mut bytes);
