@@ -171,8 +171,9 @@ impl RepositoryClient {
                     self.session.plain.get_or_init(|| false);
                     return Ok(answer);
                 }
+                // Another thread may have found out meanwhile that the registry uses plain HTTP.
                 Err(SendError::NoAnswer(error))
-                    if may_be_plain && self.session.plain.get().is_none() && is_no_tls(&error) => {}
+                    if may_be_plain && self.session.plain.get() != Some(&false) && is_no_tls(&error) => {}
                 Err(sent) => return Err(self.failed(sent)),
             }
         }
