@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use super::mistake::{FileMistake, TextMistake, TextPosition, unknown_name};
+use super::yaml_node::YamlNode;
 use super::yaml_text::{YamlText, position};
 
 /// The kind of a data file.
@@ -50,6 +51,15 @@ pub struct DataFile {
     pub file: String,
     /// Its content, not yet parsed as YAML or CSV.
     pub text: String,
+    /// The content, if it is YAML that was parsed when the program was compiled.
+    pub parsed: Option<YamlNode>,
+}
+
+impl DataFile {
+    /// The content, if it is YAML.
+    pub fn yaml(&self) -> YamlText<'_> {
+        YamlText::of(&self.text).parsed_as(self.parsed)
+    }
 }
 
 /// The ids of files, by kind.
@@ -75,10 +85,10 @@ struct AnyFile {
 }
 
 impl AnyFile {
-    fn read(text: &str) -> Result<Self, TextMistake> {
-        // Almost no file has the key, and each is fully parsed later.
-        if text.contains("replace") {
-            YamlText(text).read()
+    fn read(file: &DataFile) -> Result<Self, TextMistake> {
+        // Almost no file of a user has the key, and each is fully parsed later.
+        if file.parsed.is_none() && file.text.contains("replace") {
+            YamlText::of(&file.text).read()
         } else {
             Ok(Self::default())
         }
@@ -109,7 +119,7 @@ impl DataCatalog {
     }
 
     fn add(&mut self, file: DataFile) -> Result<(), FileMistake> {
-        let any = AnyFile::read(&file.text).map_err(|mistake| mistake.in_file(&file.file))?;
+        let any = AnyFile::read(&file).map_err(|mistake| mistake.in_file(&file.file))?;
         let place = any
             .replace
             .as_ref()
@@ -160,11 +170,6 @@ impl DataCatalog {
         values
     }
 
-    /// Takes the files of one kind out, for [`read_files`] on another thread.
-    pub fn take(&mut self, kind: DataKind) -> Vec<DataFile> {
-        self.files.remove(&kind).unwrap_or_default()
-    }
-
     /// Finishes after all kinds were read.
     ///
     /// Errors: The first mistake of each file.
@@ -187,7 +192,7 @@ pub(super) fn read_files<T>(
     let mut mistakes = Vec::new();
     let mut values = Vec::new();
     for file in files {
-        match read(&file.id, YamlText(&file.text)) {
+        match read(&file.id, file.yaml()) {
             Ok(value) => values.push(value),
             Err(mistake) => mistakes.push(mistake.in_file(&file.file)),
         }

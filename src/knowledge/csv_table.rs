@@ -1,5 +1,4 @@
-//! Reads CSV tables: releases, wheels, toolkits and drivers. Every start reads them, and CSV parses twenty times as
-//! fast as YAML.
+//! Reads CSV tables: releases, wheels, toolkits and drivers, which have many rows of few columns.
 
 use std::collections::BTreeMap;
 

@@ -1,21 +1,23 @@
-//! The built-in rules and profiles, as text: the file's stem and its content.
+//! The built-in rules and profiles, as text: the file's stem, its content, and the YAML parsed.
 
 use super::catalog::{DataFile, DataKind};
+use super::yaml_node::YamlNode::{self, List, Map, Text};
 
 // build.rs sorts the files by name, so that builds are reproducible.
 include!(concat!(env!("OUT_DIR"), "/data_files.rs"));
 
-type DataTexts = &'static [(&'static str, &'static str)];
+type DataTexts = &'static [(&'static str, &'static str, Option<YamlNode>)];
 
 /// The built-in files, each named as the user would write it.
 pub(crate) fn built_in_files() -> impl Iterator<Item = DataFile> {
     let of = |kind: DataKind, folder: &'static str, ending: &'static str, files: DataTexts| {
-        files.iter().map(move |(id, text)| DataFile {
+        files.iter().map(move |(id, text, parsed)| DataFile {
             kind,
             id: (*id).to_owned(),
             // Only for messages: the text is embedded, and no such path is opened.
             file: format!("{folder}/{id}.{ending}"),
             text: (*text).to_owned(),
+            parsed: *parsed,
         })
     };
     of(DataKind::Rule, "rules", "yaml", RULES)

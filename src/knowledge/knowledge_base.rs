@@ -1,9 +1,7 @@
 //! The knowledge of the program, read and checked as a whole before any judgement.
 
-use std::panic::resume_unwind;
-
 use super::api::CuptiApi;
-use super::catalog::{DataCatalog, DataFile, DataKind, FileIds, read_files};
+use super::catalog::{DataCatalog, DataFile, DataKind, FileIds};
 use super::consumer_profile::ConsumerProfile;
 use super::data_files::built_in_files;
 use super::library::{DEFAULT_LIBRARY, LibraryProfile};
@@ -46,20 +44,36 @@ impl Knowledge {
     ///
     /// Errors: The first mistake of each file, in file order.
     pub fn with_user_files(files: Vec<DataFile>) -> Result<Self, Vec<FileMistake>> {
-        let all = built_in_files().chain(files);
-        let (rows, files): (Vec<_>, Vec<_>) = all.partition(|file| file.kind == DataKind::Table);
+        Self::of_files(built_in_files().chain(files))
+    }
+
+    /// The knowledge in these files.
+    pub(super) fn of_files(files: impl Iterator<Item = DataFile>) -> Result<Self, Vec<FileMistake>> {
+        let (rows, files): (Vec<_>, Vec<_>) = files.partition(|file| file.kind == DataKind::Table);
         let mut catalog = DataCatalog::new(files.into_iter());
         let ids = catalog.ids();
-        let (phases, libraries) = (ids.of(DataKind::Phase), ids.of(DataKind::Library));
-        // A third of the text is in rules, which refer to other files only by name. So another thread reads them.
-        let rules = catalog.take(DataKind::Rule);
-        let read_rules = || read_files(&rules, |id, text| compile_rule(id, text, &phases, &libraries));
-        let ((tables, phases, consumers, profilers), (all_rules, mistakes)) = std::thread::scope(|scope| {
-            let rules = scope.spawn(read_rules);
-            let others = read_others(&mut catalog, &ids, &rows);
-            (others, rules.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        let [rule_ids, phase_ids, consumer_ids, profiler_ids, library_ids] = [
+            DataKind::Rule,
+            DataKind::Phase,
+            DataKind::Consumer,
+            DataKind::Profiler,
+            DataKind::Library,
+        ]
+        .map(|kind| ids.of(kind));
+        let all_rules = catalog.read(DataKind::Rule, |id, text| {
+            compile_rule(id, text, &phase_ids, &library_ids)
         });
+        // Tables come before phases and tools, which refer to their rows.
+        let (mut tables, mistakes) = read_tables(&rows, &ids);
         catalog.add_mistakes(mistakes);
+        tables.libraries = catalog.read(DataKind::Library, |id, text| read_library(id, text, &rule_ids));
+        let phases = catalog.read(DataKind::Phase, |id, text| {
+            Phase::read(id, text, &profiler_ids, &tables)
+        });
+        let consumers = catalog.read(DataKind::Consumer, |id, text| {
+            ConsumerProfile::read(id, text, &library_ids, &consumer_ids)
+        });
+        let profilers = profilers(&mut catalog, &ids, &tables);
         // Only after all kinds were read, so that mistakes in one do not hide those in the next.
         catalog.finish()?;
         let tables: &'static KnowledgeTables = Box::leak(Box::new(tables));
@@ -151,29 +165,6 @@ impl Knowledge {
         let phases = self.phases.iter();
         phases.map(|phase| phase.name.as_str()).collect()
     }
-}
-
-/// Reads the files of all kinds except rules.
-fn read_others(
-    catalog: &mut DataCatalog,
-    ids: &FileIds,
-    rows: &[DataFile],
-) -> (KnowledgeTables, Vec<Phase>, Vec<ConsumerProfile>, Vec<Profiler>) {
-    // Tables come first, because phases and tools refer to their rows.
-    let (mut tables, mistakes) = read_tables(rows, ids);
-    catalog.add_mistakes(mistakes);
-    tables.libraries = catalog.read(DataKind::Library, |id, text| {
-        read_library(id, text, &ids.of(DataKind::Rule))
-    });
-    let phases = catalog.read(DataKind::Phase, |id, text| {
-        Phase::read(id, text, &ids.of(DataKind::Profiler), &tables)
-    });
-    let (libraries, programs) = (ids.of(DataKind::Library), ids.of(DataKind::Consumer));
-    let consumers = catalog.read(DataKind::Consumer, |id, text| {
-        ConsumerProfile::read(id, text, &libraries, &programs)
-    });
-    let profilers = profilers(catalog, ids, &tables);
-    (tables, phases, consumers, profilers)
 }
 
 fn profilers(catalog: &mut DataCatalog, ids: &FileIds, tables: &KnowledgeTables) -> Vec<Profiler> {

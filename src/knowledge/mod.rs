@@ -39,6 +39,7 @@ mod tables;
 pub mod user_folders;
 pub mod vertex;
 mod wheel_table;
+mod yaml_node;
 pub mod yaml_text;
 
 pub use catalog::{DataFile, DataKind};

@@ -218,7 +218,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Phase, String> {
         let tables = Knowledge::built_in().tables;
-        let read = Phase::read("nightly", YamlText(text), &["nsight-systems"], tables);
+        let read = Phase::read("nightly", YamlText::of(text), &["nsight-systems"], tables);
         read.map_err(|mistake| mistake.to_string())
     }
 

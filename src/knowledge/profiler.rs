@@ -265,7 +265,7 @@ mod tests {
                          overhead: {figure: f, certainty: seen, source: s}\nhost: [driver]\nfallbacks: [other]\n";
 
     fn read(text: &str) -> Result<Profiler, String> {
-        Profiler::read("mine", YamlText(text), KNOWN).map_err(|mistake| mistake.to_string())
+        Profiler::read("mine", YamlText::of(text), KNOWN).map_err(|mistake| mistake.to_string())
     }
 
     #[test]

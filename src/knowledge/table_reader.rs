@@ -1,14 +1,14 @@
 //! Reads table files and collects their mistakes. This reads the YAML tables; `csv_table` reads the others.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::de::DeserializeOwned;
-use serde_saphyr::Spanned;
 
 use super::catalog::DataFile;
 use super::dead_weight::DeadWeightKind;
 use super::mistake::{FileMistake, TextMistake};
-use super::yaml_text::{YamlText, position};
+use super::yaml_text::YamlText;
 use image_linkage::escape;
 
 /// The files, and their mistakes so far.
@@ -39,7 +39,7 @@ impl<'f> TableReader<'f> {
         mut take: impl FnMut(YamlText<'_>, T) -> Result<(), TextMistake>,
     ) {
         for file in self.named(id) {
-            let text = YamlText(&file.text);
+            let text = file.yaml();
             let taken = text.read().and_then(|value| take(text, value));
             if let Err(mistake) = taken {
                 self.mistaken(id, &file.file, mistake);
@@ -52,16 +52,15 @@ impl<'f> TableReader<'f> {
         let mut taken = BTreeMap::new();
         let mut rows = Vec::new();
         for file in self.named(id) {
-            let mut check = |row: &Spanned<T>| {
-                let place = position(row.referenced);
-                let at = format!("{}:{place}", file.file);
-                let before = key(&row.value).and_then(|key| already_there(&mut taken, key, at));
-                before.map_or(Ok(()), |what| Err(TextMistake { place, what }))
+            let mut check = |(number, row): (usize, &T)| {
+                let place = RowPlace { file, number };
+                let before = key(row).and_then(|key| already_there(&mut taken, key, place));
+                before.map_or(Ok(()), |what| Err(file.yaml().mistake(&[&number.to_string()], what)))
             };
-            let read: Result<Vec<Spanned<T>>, _> = YamlText(&file.text).read();
-            let read = read.and_then(|more| more.iter().try_for_each(&mut check).map(|()| more));
+            let read: Result<Vec<T>, _> = file.yaml().read();
+            let read = read.and_then(|more| more.iter().enumerate().try_for_each(&mut check).map(|()| more));
             match read {
-                Ok(more) => rows.extend(more.into_iter().map(|row| row.value)),
+                Ok(more) => rows.extend(more),
                 Err(mistake) => self.mistaken(id, &file.file, mistake),
             }
         }
@@ -79,7 +78,7 @@ impl<'f> TableReader<'f> {
         let before = self.mistakes.len();
         for file in self.named(TABLE) {
             // Patterns are compiled together; only this error path looks for the invalid one.
-            let text = YamlText(&file.text);
+            let text = file.yaml();
             let kinds: Vec<DeadWeightKind> = text.read().unwrap_or_default();
             let mut numbered = kinds.iter().enumerate();
             let bad = numbered.find_map(|(row, kind)| Some((row.to_string(), kind.bad_pattern()?)));
@@ -95,8 +94,21 @@ impl<'f> TableReader<'f> {
     }
 }
 
+/// A row of a YAML table. Only a message asks for its position.
+struct RowPlace<'f> {
+    file: &'f DataFile,
+    number: usize,
+}
+
+impl fmt::Display for RowPlace<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.file.yaml().place(&[&self.number.to_string()]);
+        write!(f, "{}:{place}", self.file.file)
+    }
+}
+
 /// A message if the key already has a row elsewhere, because it would be unclear which one counts.
-pub(super) fn already_there(taken: &mut BTreeMap<String, String>, key: String, place: String) -> Option<String> {
+pub(super) fn already_there<P: fmt::Display>(taken: &mut BTreeMap<String, P>, key: String, place: P) -> Option<String> {
     let shown = escape::escape_bytes(key.as_bytes());
     let before = taken
         .get(&key)

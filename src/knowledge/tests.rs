@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use super::api::Certainty;
+use super::data_files::built_in_files;
 use super::rule;
 use super::user_folders::UserFolders;
 use super::{DataFile, DataKind, Knowledge};
@@ -20,6 +21,7 @@ fn file(kind: DataKind, id: &str, text: &str) -> DataFile {
         id: id.to_owned(),
         file: format!("mine/{id}.yaml"),
         text: text.to_owned(),
+        parsed: None,
     }
 }
 
@@ -34,6 +36,20 @@ fn the_files_of_the_program_can_be_read() {
     assert_eq!(knowledge.phase_names(), ["inference", "training", "profiling"]);
     assert!(knowledge.rules.is_sorted_by_key(|rule| rule.id.clone()));
     assert!(!knowledge.consumers.is_empty());
+}
+
+#[test]
+fn are_the_files_that_were_parsed_before_read_as_from_their_text() {
+    let texts = built_in_files().map(|file| DataFile { parsed: None, ..file });
+    let read = Knowledge::of_files(texts).unwrap();
+    assert_eq!(format!("{:?}", Knowledge::built_in()), format!("{read:?}"));
+    let are_yaml =
+        built_in_files().filter(|file| file.file.ends_with("yaml") && !["errors", "evidence"].contains(&&*file.id));
+    let unparsed: Vec<String> = are_yaml
+        .filter(|file| file.parsed.is_none())
+        .map(|file| file.file)
+        .collect();
+    assert_eq!(unparsed, [""; 0]);
 }
 
 #[test]

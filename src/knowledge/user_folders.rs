@@ -136,6 +136,7 @@ impl UserFolders {
                 id: id.to_owned(),
                 file: escape::escape_path(path),
                 text,
+                parsed: None,
             }),
             Err(mistake) => self.mistakes.push(mistake.in_file(&escape::escape_path(path))),
         }

@@ -11,6 +11,7 @@ use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, Location, Options, Spanned, UserMessageFormatter};
 
 use super::mistake::{TextMistake, TextPosition, unknown_name};
+use super::yaml_node::YamlNode;
 
 /// The maximum nesting of a document. The deepest built-in one has six levels. In debug builds each level takes 32 kB
 /// of stack, and a thread has 2 MB.
@@ -21,15 +22,32 @@ const SHOWN: usize = 60;
 
 /// The text of one document.
 #[derive(Debug, Clone, Copy)]
-pub struct YamlText<'t>(pub &'t str);
+pub struct YamlText<'t> {
+    text: &'t str,
+    parsed: Option<YamlNode>,
+}
 
 impl<'t> YamlText<'t> {
+    /// A document of the user.
+    pub const fn of(text: &'t str) -> Self {
+        Self { text, parsed: None }
+    }
+
+    /// The document, which was parsed before.
+    pub(super) const fn parsed_as(self, parsed: Option<YamlNode>) -> Self {
+        Self { parsed, ..self }
+    }
+
     /// Parses the document as a `T`.
     ///
     /// Errors: The first mistake: invalid YAML, too much nesting or repetition, or a key or value that `T` does not
     /// accept.
     pub fn read<T: DeserializeOwned>(self) -> Result<T, TextMistake> {
-        serde_saphyr::from_str_with_options(self.0, options()).map_err(|error| TextMistake {
+        // Without the places that a mistake needs, so that one is looked for in the text.
+        if let Some(value) = self.parsed.and_then(|node| T::deserialize(node).ok()) {
+            return Ok(value);
+        }
+        serde_saphyr::from_str_with_options(self.text, options()).map_err(|error| TextMistake {
             place: error.location().map_or(TextPosition::START, position),
             what: self.words(&error),
         })
@@ -38,12 +56,17 @@ impl<'t> YamlText<'t> {
     /// A mistake at the value that `path` leads to: map keys and list indexes. If the path ends early, the position is
     /// that of the last value on it.
     pub fn mistake(self, path: &[&str], what: String) -> TextMistake {
+        let place = self.place(path);
+        TextMistake { place, what }
+    }
+
+    /// The position of [`YamlText::mistake`].
+    pub(super) fn place(self, path: &[&str]) -> TextPosition {
         let place = (0..=path.len()).rev().find_map(|length| {
             let path = path.get(..length)?;
             self.find(PlaceSeed { path, of_key: false })
         });
-        let place = place.unwrap_or(TextPosition::START);
-        TextMistake { place, what }
+        place.unwrap_or(TextPosition::START)
     }
 
     /// A mistake at the last key of `path`.
@@ -68,7 +91,7 @@ impl<'t> YamlText<'t> {
 
     fn find(self, seed: PlaceSeed<'_>) -> Option<TextPosition> {
         let found =
-            serde_saphyr::with_deserializer_from_str_with_options(self.0, options(), |yaml| seed.deserialize(yaml));
+            serde_saphyr::with_deserializer_from_str_with_options(self.text, options(), |yaml| seed.deserialize(yaml));
         found.ok().flatten().map(position)
     }
 
@@ -133,7 +156,7 @@ impl<'t> YamlText<'t> {
     fn text_at(self, place: Location) -> Option<&'t str> {
         let (from, bytes) = (place.span().byte_offset()?, place.span().byte_len()?);
         let end = usize::try_from(from.checked_add(bytes)?).ok()?;
-        self.0.get(usize::try_from(from).ok()?..end)
+        self.text.get(usize::try_from(from).ok()?..end)
     }
 
     /// The word at a position; `None` for a list or map.
@@ -263,7 +286,7 @@ mod tests {
     }
 
     fn mistake(text: &str) -> String {
-        let read: Result<Car, _> = YamlText(text).read();
+        let read: Result<Car, _> = YamlText::of(text).read();
         read.map_or_else(|mistake| mistake.to_string(), |_car| String::new())
     }
 
@@ -280,9 +303,9 @@ mod tests {
             electric: false,
             doors: 5,
         };
-        assert_eq!(YamlText(text).read(), Ok(expected));
+        assert_eq!(YamlText::of(text).read(), Ok(expected));
         for empty in ["", "# nothing\n", "wheels:\n"] {
-            assert_eq!(YamlText(empty).read(), Ok(Car::default()), "{empty}");
+            assert_eq!(YamlText::of(empty).read(), Ok(Car::default()), "{empty}");
         }
     }
 
@@ -329,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_mistake_that_no_type_sees_has_the_place_of_its_value_or_key() {
-        let text = YamlText("a: &x [{b: 1}, {b: 2}]\n\"1\": *x\nc:\n");
+        let text = YamlText::of("a: &x [{b: 1}, {b: 2}]\n\"1\": *x\nc:\n");
         let place = |path: &[&str]| text.mistake(path, String::new()).place.to_string();
         assert_eq!(place(&["a", "1", "b"]), "1:20");
         assert_eq!(place(&["1"]), "2:6", "where an alias stands");
@@ -346,7 +369,7 @@ mod tests {
         for (open, close) in [("[", "]"), ("{a: ", "}")] {
             let read = |depth: usize| {
                 let text = format!("{}1{}", open.repeat(depth), close.repeat(depth));
-                YamlText(&text).read::<serde::de::IgnoredAny>()
+                YamlText::of(&text).read::<serde::de::IgnoredAny>()
             };
             assert!(read(20).is_ok());
             assert!(read(60).unwrap_err().what.contains("depth"));

@@ -64,8 +64,8 @@ impl AdviseArgs {
     /// Advises on the named tools, or lists all tools.
     pub fn run(self) -> Result<RunExit, CommandError> {
         if let Some(name) = &self.snippet {
-            let snippet = SNIPPETS.iter().find(|(known, _)| known == name);
-            let (_, code) = snippet.expect("clap accepts only these names");
+            let snippet = SNIPPETS.iter().find(|(known, ..)| known == name);
+            let (_, code, _) = snippet.expect("clap accepts only these names");
             return Ok(write_verbatim(code, RunExit::Clean));
         }
         let (_, known) = load_project(&self.own)?;
@@ -82,7 +82,7 @@ impl AdviseArgs {
 
 /// The frameworks that have a snippet (`profiles/snippets`).
 fn snippet_names() -> PossibleValuesParser {
-    SNIPPETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().into()
+    SNIPPETS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().into()
 }
 
 fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<ToolAdvice<'k>, String> {

@@ -352,7 +352,7 @@ impl ConfigFile {
     ///
     /// Errors: The first mistake: an unknown key, an invalid value, or a path that leads outside.
     pub fn read(file: &str, folders: (&Path, Option<&Path>), text: &str) -> Result<Self, FileMistake> {
-        let yaml = YamlText(text);
+        let yaml = YamlText::of(text);
         let config = yaml.read().and_then(|mut config: ProjectConfig| {
             config.place(yaml, folders)?;
             Ok(config)
@@ -369,7 +369,7 @@ impl ConfigFile {
     /// Errors: The first unknown name.
     pub fn check_names(&self, knowledge: &Knowledge) -> Result<(), FileMistake> {
         // Separate from parsing, because the config itself names the folders of rules and phases.
-        let checked = self.config.check_names(YamlText(&self.text), knowledge);
+        let checked = self.config.check_names(YamlText::of(&self.text), knowledge);
         checked.map_err(|mistake| mistake.in_file(&self.file))
     }
 }

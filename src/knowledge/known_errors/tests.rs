@@ -9,6 +9,7 @@ fn read(of_user: &str) -> Result<KnownErrors, Vec<String>> {
         id: "errors".to_owned(),
         file: "mine/errors.yaml".to_owned(),
         text: of_user.to_owned(),
+        parsed: None,
     };
     let files = built_in_files().chain((!of_user.is_empty()).then_some(file)).collect();
     KnownErrors::read(files, &Knowledge::built_in().rule_ids())

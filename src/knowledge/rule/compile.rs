@@ -218,7 +218,7 @@ mod tests {
         let text = "summary: s\nsubject: image\nwhere: {}\nseverity: off\nmessage: m\nwhy: w\nfix: f\n\
                     phases: {inference: off, training: note, profiling: warning}\n";
         let phases = ["inference", "training", "profiling"];
-        let rule = super::compile_rule("x", YamlText(text), &phases, &[]).unwrap();
+        let rule = super::compile_rule("x", YamlText::of(text), &phases, &[]).unwrap();
         assert!(rule.off.unasked);
         assert_eq!(rule.off.phases, ["inference".to_owned()].into());
         assert_eq!(rule.severity, Severity::Warning, "the worst one stands for it");
@@ -229,7 +229,7 @@ mod tests {
 
     /// The first mistake in a rule's file, or an empty text.
     fn mistake(text: &str) -> String {
-        let compiled = super::compile_rule("x", YamlText(text), &PHASES, &["cupti"]);
+        let compiled = super::compile_rule("x", YamlText::of(text), &PHASES, &["cupti"]);
         compiled.map_or_else(|mistake| mistake.to_string(), |_rule| String::new())
     }
 
@@ -333,12 +333,12 @@ mod tests {
     #[test]
     fn a_description_says_fields_and_conditions_in_words_if_the_rule_has_them() {
         let text = RIGHT.replace("fix: f", "fix: \"{libc|the C library} of {status}\"");
-        let rule = super::compile_rule("x", YamlText(&text), &PHASES, &["cupti"]).unwrap();
+        let rule = super::compile_rule("x", YamlText::of(&text), &PHASES, &["cupti"]).unwrap();
         assert_eq!(rule.fix.with_field_names(), "the C library of <status>");
         let raised = |rule: &Rule| rule.raised().map(|(words, ..)| words).collect::<Vec<_>>();
         assert_eq!(raised(&rule), ["status is absent"]);
         let text = RIGHT.replace("severity: error,", "severity: error, words: nothing is there,");
-        let rule = super::compile_rule("x", YamlText(&text), &PHASES, &["cupti"]).unwrap();
+        let rule = super::compile_rule("x", YamlText::of(&text), &PHASES, &["cupti"]).unwrap();
         assert_eq!(raised(&rule), ["nothing is there"]);
     }
 

@@ -40,7 +40,7 @@ impl DockerfileTemplates {
             .build();
         environment.set_syntax(syntax?);
         filters(&mut environment);
-        for (name, text) in crate::knowledge::data_files::TEMPLATES {
+        for (name, text, _) in crate::knowledge::data_files::TEMPLATES {
             environment.add_template_owned(format!("{name}.j2"), *text)?;
         }
         Ok(Self(environment))
