@@ -12,7 +12,7 @@ use super::remedy::recipe::{make_outside_recipe, make_recipe};
 use super::remedy::target_release::release_words;
 use crate::facts::{CuptiConsumer, CuptiCopy, GatherOptions, ImageFacts};
 use crate::judge::outcome::AuditedImage;
-use crate::judge::plan::{Plan, Verdict};
+use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::judge::rule::{Finding, Severity, SubjectKind};
 use crate::knowledge::Knowledge;
 use crate::make::quote;
@@ -55,7 +55,17 @@ struct CureRequest<'a> {
 
 fn find_cure(audit: &AuditedImage, fixing: &CureRequest<'_>) -> Option<Cure> {
     let in_doubt = |plan: &&Plan| plan.verdict == Verdict::Warn && plan.lacks_cupti(&audit.facts);
-    let mut plans = audit.failed_plans().chain(audit.asked_plans().filter(in_doubt));
+    // A recipe that adds nothing only removes files, which fixes no finding about another file.
+    let is_about = |item: &PlanItem, finding: &Finding| {
+        let mut places = finding.locations.iter().map(|place| &place.path);
+        places.any(|path| *path == item.path || item.links.contains(path))
+    };
+    let errors = || audit.findings.iter().filter(|found| found.severity == Severity::Error);
+    let may_change = |plan: &&Plan| {
+        plan.lacks_cupti(&audit.facts) || errors().any(|found| plan.drop.iter().any(|item| is_about(item, found)))
+    };
+    let failed = audit.failed_plans().filter(may_change);
+    let mut plans = failed.chain(audit.asked_plans().filter(in_doubt));
     plans.find_map(|plan| Cure::for_phase(audit, plan, fixing))
 }
 
