@@ -38,7 +38,7 @@ pub struct AdviseArgs {
     /// Profiling tool to use, such as torch.profiler or nsys (repeatable)
     #[arg(long = "tool", short, value_name = "TOOL", value_delimiter = ',', value_parser = trimmed)]
     tools: Vec<String>,
-    /// Purpose of the image: inference, training, profiling, or a phase of --profiles
+    /// Purpose of the image: inference, training, profiling, or a phase of your own
     #[arg(long, short, value_name = "PHASE")]
     phase: Option<String>,
     /// CUDA version, such as 12.4 [default: the newest known 12.x]

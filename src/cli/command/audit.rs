@@ -39,7 +39,7 @@ Examples:
   cupti-audit --phase profiling docker-daemon:trainer:latest
   cupti-audit -o sarif=out.sarif -o html=report.html docker-daemon:trainer:latest
   docker save trainer | cupti-audit --format json -
-  cupti-audit tree pytorch/pytorch libtorch_cpu.so";
+  cupti-audit tree nvidia/cuda:12.4.1-devel-ubuntu22.04 libcupti.so.12";
 
 /// The text below the options of -h, short enough for one screen.
 const AFTER_SHORT_HELP: &str = "\

@@ -27,7 +27,7 @@ the image contains libcupti, the answer is \"not known\".
 Exit codes:
   0  no finding at or above --fail-on
   1  a finding at or above --fail-on
-  2  an error, for example if the file is no Dockerfile; with --strict also if the answer is not known
+  2  an error, such as a file that is no Dockerfile; with --strict also \"not known\"
 
 Examples:
   cupti-audit check Dockerfile --phase training

@@ -52,7 +52,7 @@ Examples:
   cupti-audit dockerfile nvidia/cuda:12.4.1-runtime-ubuntu22.04 --phase training -o Dockerfile
   cupti-audit dockerfile trainer:1 --phase profiling --from nvidia/cuda:12.4.1-devel-ubuntu22.04
   cupti-audit dockerfile trainer:1 --all-phases --with-builder --cloudbuild -o Dockerfile
-  cupti-audit dockerfile trainer:1 --all-phases -o Dockerfile --vertex --image-uri NAME --bucket gs://traces
+  cupti-audit dockerfile app:1 --all-phases -o Dockerfile --vertex --image-uri NAME --bucket gs://B
   cupti-audit dockerfile model:1 --phase inference | docker build -t model:slim -";
 
 const USAGE: &str = "\

@@ -55,7 +55,7 @@ pub struct SlimArgs {
     /// Image to start from
     #[arg(value_name = "IMAGE")]
     image_name: String,
-    /// Purpose of the new image: inference, training, profiling, or a phase of --profiles
+    /// Purpose of the new image: inference, training, profiling, or a phase of your own
     // Exactly one, because a phase may drop files that another needs.
     #[arg(long, short, value_name = "PHASE")]
     phase: String,

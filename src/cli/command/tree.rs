@@ -17,7 +17,7 @@ Exit codes:
   2  an error, or something could not be checked
 
 Examples:
-  cupti-audit tree pytorch/pytorch libtorch_cpu.so
+  cupti-audit tree nvidia/cuda:12.4.1-devel-ubuntu22.04 libcupti.so.12
   cupti-audit tree docker-daemon:trainer:1 /usr/bin/python3 --world nvidia";
 
 /// Show how the loader finds the libraries of an object, step by step
@@ -27,7 +27,7 @@ pub struct TreeArgs {
     /// Image to read
     #[arg(value_name = "IMAGE")]
     image_name: String,
-    /// Path in the image, or soname such as libcupti.so.12
+    /// Path in the image, or a name that a plain process opens, such as libcupti.so.12
     object: String,
     /// Image as it is, or as the NVIDIA container runtime prepares it
     // The default is the unchanged image, as seen by a build or by a run without a GPU.

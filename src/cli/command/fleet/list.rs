@@ -45,7 +45,7 @@ Exit codes:
   2  an image was not found, or a source could not be read; the worklist contains all others
 
 Examples:
-  cupti-audit fleet list registry:reg.example/team/** > work.jsonl
+  cupti-audit fleet list 'registry:reg.example/team/**' > work.jsonl
   kubectl get pods,cronjobs -A -o json | cupti-audit fleet list - > work.jsonl
   cupti-audit fleet list images.txt docker/Dockerfile --platform all -o work.jsonl";
 

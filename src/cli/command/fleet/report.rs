@@ -21,7 +21,7 @@ Exit codes:
 
 Examples:
   cupti-audit fleet report results --worklist work.jsonl
-  cupti-audit fleet report s3://audits/fleet --worklist new.jsonl --since old.jsonl --format html > fleet.html";
+  cupti-audit fleet report results --worklist new.jsonl --since old.jsonl --format html > fleet.html";
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]

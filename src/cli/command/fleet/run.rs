@@ -52,7 +52,7 @@ Exit codes:
 Examples:
   cupti-audit fleet run work.jsonl --out results --phase training
   cupti-audit fleet run work.jsonl --out s3://audits/nightly --shard 3/10
-  srun cupti-audit fleet run work.jsonl --out /shared/results --cache-dir /shared/cache";
+  sbatch --array=0-9 --wrap 'cupti-audit fleet run work.jsonl --out results --cache-dir cache'";
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
