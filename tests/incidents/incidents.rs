@@ -76,6 +76,9 @@ const HEAD: &str = "\
 Search this page for your error text, or run `cupti-audit explain ERROR`. Different failures end in the same error text.
 `cupti-audit IMAGE` tells you which one you have, and prints the commands that fit your image.
 
+The commands of an entry are for the image of its test. Most of these images are Debian 12, also those that stand for
+NVIDIA's images. So for your image, use the commands that `cupti-audit IMAGE` prints.
+
 Run the commands as root in the image, for example in a `RUN` step. Run `cupti-audit` and `pip download` on your machine.
 *`dockerfile` fixes it* means [`cupti-audit dockerfile IMAGE --phase PHASE`](dockerfile.md). *`slim` fixes it* means
 [`cupti-audit slim IMAGE --phase PHASE`](slim.md), with `--cupti-from` if the library is missing. Unless
