@@ -15,8 +15,6 @@ mod docker;
 mod documentation;
 #[path = "../support/hostile_images.rs"]
 mod hostile_images;
-#[path = "../support/image_archive.rs"]
-mod image_archive;
 #[path = "../support/interrupt.rs"]
 mod interrupt;
 #[path = "../support/registry_parts.rs"]
@@ -29,12 +27,12 @@ mod support;
 mod terminal_picture;
 
 mod apis;
+mod cases;
 mod ci;
 mod cli;
 mod explain;
 mod gate;
 mod gpu_evidence;
-mod known_tools;
 mod other_library;
 mod outputs;
 mod pages;
