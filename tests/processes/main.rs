@@ -25,8 +25,7 @@ mod session;
 mod support;
 
 mod command_starts;
-mod copies;
 mod credentials;
 mod installed_packages;
-mod process_kinds;
+mod odd_files;
 mod processes_generated;

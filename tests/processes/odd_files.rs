@@ -1,4 +1,4 @@
-//! Tests the owner of copies by the database of rpm.
+//! Tests images with files that `testdata/cases` cannot describe: a real database, and damaged or unusual programs.
 
 use crate::plain_image::image_of;
 use cupti_audit::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, gather_facts};
@@ -10,26 +10,27 @@ use image_source::ImageConfig;
 use testkit::elf::Elf;
 use testkit::layer::Layer;
 
-fn facts(layer: &Layer) -> ImageFacts {
+/// The facts of an image with one layer and a command.
+fn facts(layer: &Layer, command: &[&str]) -> ImageFacts {
     let index = index_layer("x", &*layer.tar(), &ExpectedBlob::default(), &cupti_options());
-    let layers = vec![Ok(index.unwrap())];
+    let config = ImageConfig {
+        command: command.iter().map(|word| (*word).to_owned()).collect(),
+        ..ImageConfig::default()
+    };
     let options = GatherOptions {
         environment: Vec::new(),
         cpu: CpuLevel::V3,
         limits: image_linkage::limits::Limits::default(),
         start: StartOverrides::default(),
     };
-    gather_facts(
-        image_of("copies", layers.len(), ImageConfig::default()),
-        ReadLayers { layers },
-        &Knowledge::built_in(),
-        &options,
-    )
+    let layers = vec![Ok(index.unwrap())];
+    let image = image_of("odd", 1, config);
+    gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &options)
 }
 
 /// Each copy as `file: version by source, of package version`.
 fn copies(layer: &Layer) -> Vec<String> {
-    let facts = facts(layer);
+    let facts = facts(layer, &[]);
     let said = facts.copies.iter().map(|copy| {
         let version = copy.version.as_ref();
         let version = version.map_or("?".to_owned(), |(version, by)| format!("{version} by {}", by.name()));
@@ -82,4 +83,25 @@ fn a_copy_belongs_to_the_rpm_package_that_lists_it() {
         .file("usr/lib/sysimage/rpm/rpmdb.sqlite", &database)
         .file("var/lib/rpm/rpmdb.sqlite", "damaged");
     assert_eq!(copies(&two), [by_hand, unknown]);
+}
+
+#[test]
+fn a_command_that_is_no_executable_or_no_whole_program_does_not_start() {
+    let program = Elf::executable().build();
+    let relocatable = [program.split_at(16).0, &[1], program.split_at(17).1].concat();
+    for (bytes, why) in [
+        (&*relocatable, "the object is no program"),
+        (program.split_at(100).0, "the object is cut off"),
+    ] {
+        let failure = facts(&Layer::new().executable("bin/app", bytes), &["/bin/app"]).command_failure;
+        assert_eq!(failure.unwrap().words, format!("/bin/app: exec format error: {why}"));
+    }
+    let app = Elf::executable().needed("libcupti.so.12").build();
+    let loader = Elf::library("ld-linux-x86-64.so.2").build();
+    let denied = Layer::new()
+        .executable("lib64/ld-linux-x86-64.so.2", loader)
+        .file("bin/app", app);
+    let consumers = facts(&denied, &["/bin/app"]).consumers;
+    let words = consumers.iter().map(|app| app.start_failure().unwrap().words.clone());
+    assert_eq!(words.collect::<Vec<_>>(), ["/bin/app: Permission denied"]);
 }
