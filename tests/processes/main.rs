@@ -26,6 +26,5 @@ mod support;
 
 mod command_starts;
 mod credentials;
-mod installed_packages;
 mod odd_files;
 mod processes_generated;
