@@ -410,32 +410,6 @@ fn an_accepted_assumption_that_the_image_has_not_is_a_finding_of_the_run() {
 }
 
 #[test]
-fn a_user_that_the_image_has_not_and_a_missing_command_are_told_in_a_sentence() {
-    let project = Project::new(&[]);
-    let torch = image("pip-torch");
-    let as_user = |user: &str| project.run(&[], &["--format", "json", "--user", user, &torch]);
-    let output = as_user("nosuch");
-    let report = &reports(&output)[0];
-    assert_eq!(findings(report), [("command-cannot-start".to_owned(), false)]);
-    assert_eq!(
-        report["findings"][0]["message"],
-        "the container command does not start: unable to find user nosuch: no matching entries in passwd file"
-    );
-    assert_eq!(
-        (report["gaps"].clone(), output.status.code()),
-        (serde_json::json!([]), Some(1))
-    );
-    // Engines accept a numeric user without looking it up.
-    assert_eq!(as_user("4711").status.code(), Some(0));
-    assert_eq!(project.code(&[], &["links", "--user", "nosuch", &torch]), 2);
-    let text = project.run(&[], &["-v", &image("debian-cupti")]);
-    let text = String::from_utf8(text.stdout).unwrap();
-    let words =
-        "the command starts\n  nothing: the image has no Entrypoint and no Cmd, so `docker run` needs a command\n";
-    assert!(text.contains(words), "{text}");
-}
-
-#[test]
 fn every_image_is_audited_and_the_worst_outcome_counts() {
     let project = Project::new(&[]);
     let (good, bad) = (image("devel"), image("no-cupti"));
@@ -610,40 +584,6 @@ fn a_tool_that_would_not_work_fails_the_run_and_says_why() {
     let unknown = asked("pip-torch", &["--no-config", "--tool", "torch.profilr"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(errors(&unknown)[0].contains("there is no tool"), "{unknown:?}");
-}
-
-#[test]
-fn is_a_gpu_told_that_the_release_of_cupti_does_not_support() {
-    let project = Project::new(&[]);
-    let told = |gpus: &[&str]| -> Vec<String> {
-        let image = image("pip-torch");
-        let output = project.run(
-            &[],
-            &[&["--format", "json", "--phase", "training", &image], gpus].concat(),
-        );
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
-        let report = &reports(&output)[0];
-        let findings = report["findings"].as_array().unwrap().iter();
-        let told = findings.filter(|finding| finding["rule"] == "gpu-not-supported");
-        told.map(|finding| finding["message"].as_str().unwrap().to_owned())
-            .collect()
-    };
-    let path = "/opt/venv/lib/python3.11/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12";
-    assert_eq!(told(&[]), [""; 0]);
-    assert_eq!(told(&["--gpu", "h100", "--gpu", "sm_75"]), [""; 0]);
-    assert_eq!(
-        told(&["--gpu", "B200,h100"]),
-        [format!(
-            "{path} is from CUDA 12.4, but B200 (compute capability 10.0, Blackwell) needs CUDA 12.8 and newer"
-        )]
-    );
-    let image = image("pip-torch");
-    let unknown = project.run(&[], &["--gpu", "h1000", &image]);
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(
-        errors(&unknown)[0].contains("no GPU is known as \"h1000\""),
-        "{unknown:?}"
-    );
 }
 
 #[test]

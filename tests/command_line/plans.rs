@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use crate::hostile_images::{Entries, library, write_image};
-
 use serde_json::Value;
 
 /// The plans of an image, one line per file.
@@ -66,34 +64,4 @@ fn jax_keeps_the_cupti_without_which_it_uses_no_gpu() {
 #[test]
 fn jax_without_cupti_serves_no_phase() {
     insta::assert_snapshot!(plans("oci:testdata/images/jax-without-cupti"));
-}
-
-#[test]
-fn a_note_of_what_is_opened_keeps_the_files_that_it_names_and_no_other() {
-    let file = |name: &str, note: Option<&str>| {
-        let made = library(&["libc.so.6".to_owned()], |spec| spec.dlopen = note.map(str::to_owned));
-        (name.to_owned(), made)
-    };
-    let note = r#"[{"soname":["x","liba.so"],"description":"libab.so besides"}]"#;
-    let entries: Entries = [
-        file("/opt/nvidia/nsight-x/liba.so", None),
-        file("/opt/nvidia/nsight-x/libab.so", None),
-        file("/opt/app/p.so", Some(note)),
-    ]
-    .into_iter()
-    .collect();
-    let folder = tempfile::tempdir().unwrap();
-    let plans = plans(&write_image(folder.path(), &[], entries));
-    let told: Vec<&str> = plans
-        .split("\ntraining: ")
-        .next()
-        .unwrap()
-        .lines()
-        .filter(|line| line.contains("nsight-x"))
-        .collect();
-    let expected = [
-        "  keep [nsight] /opt/nvidia/nsight-x/liba.so: /opt/app/p.so holds the name liba.so and may open it",
-        "  drop [nsight] /opt/nvidia/nsight-x/libab.so: nothing in the image is known to need it",
-    ];
-    assert_eq!(told, expected, "{plans}");
 }

@@ -76,7 +76,7 @@ static ALL: LazyLock<Vec<Judged>> = LazyLock::new(|| {
             } else {
                 format!("{name} on {platform}")
             };
-            all.push(judge(label, &facts(name, platform, &[])));
+            all.push(judge(label, &facts(name, platform)));
         }
     }
     all.extend(running("devel"));
@@ -101,7 +101,7 @@ fn running(name: &str) -> Vec<Judged> {
         ("that grants all", host("570.86.15", true, Some(true))),
     ];
     let on = |(words, host): (&str, HostFacts)| {
-        let mut facts = facts(name, "linux/amd64", &[]);
+        let mut facts = facts(name, "linux/amd64");
         facts.host = Some(host);
         facts.image.config.running = Some(FileCredentials::default());
         let daemon = ("KINETO_USE_DAEMON".to_owned(), "1".to_owned());
@@ -113,7 +113,7 @@ fn running(name: &str) -> Vec<Judged> {
 
 /// An image with a CUPTI of this release, on a MIG instance of a GPU.
 fn of_release(name: &str, version: &str) -> Judged {
-    let mut facts = facts(name, "linux/amd64", &[]);
+    let mut facts = facts(name, "linux/amd64");
     for copy in &mut facts.copies {
         version.clone_into(&mut copy.version.as_mut().unwrap().0);
     }
@@ -123,22 +123,19 @@ fn of_release(name: &str, version: &str) -> Judged {
     judge(format!("{name} with CUPTI {version} and MIG"), &facts)
 }
 
-fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts {
+fn facts(name: &str, platform: &str) -> ImageFacts {
     let folder = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images");
-    read(&format!("{folder}/{name}"), platform, environment)
+    read(&format!("{folder}/{name}"), platform)
 }
 
-fn read(reference: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts {
+fn read(reference: &str, platform: &str) -> ImageFacts {
     let platform = Platform::parse(platform).unwrap();
     let options = ReadOptions {
         platform: Some(&platform),
         registry: RegistryOptions::default(),
         knowledge: &Knowledge::built_in(),
         conditions: GatherOptions {
-            environment: environment
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-                .collect(),
+            environment: Vec::new(),
             cpu: CpuLevel::V3,
             limits: image_linkage::limits::Limits::default(),
             start: StartOverrides::default(),
@@ -225,72 +222,6 @@ fn what_every_rule_says_the_first_time_it_finds_something() {
     insta::assert_snapshot!("messages", out);
 }
 
-/// A directory counts as configured only if ldconfig would read it, with its includes and comments.
-#[test]
-fn gke_path_is_named_where_ldconfig_reads_it() {
-    let sources = Sources::of_repository().unwrap();
-    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
-    let directory = "/usr/local/nvidia/lib64";
-    let include = "include /etc/ld.so.conf.d/*.conf";
-    // The content of ld.so.conf, another file that names the directory, and whether ldconfig reads that file.
-    let cases = [
-        (include.to_owned(), "etc/ld.so.conf.d/gke.conf", true),
-        (format!("{include} # all"), "etc/ld.so.conf.d/gke.conf", true),
-        ("include /etc/more/*.conf".to_owned(), "etc/more/gke.conf", true),
-        ("include more/[a-h]*.conf".to_owned(), "etc/more/gke.conf", true),
-        (format!("{directory} # GKE"), "etc/none", true),
-        (format!("{directory}//"), "etc/none", true),
-        (directory.replace('/', "//"), "etc/none", true),
-        (format!("\x0b\x0c{directory}\x0b\r"), "etc/none", true),
-        (format!("{directory}\0x"), "etc/none", true),
-        ("include /usr/more/gke.conf".to_owned(), "usr/more/gke.conf", true),
-        ("include ld.so.conf.d/*".to_owned(), "etc/ld.so.conf.d/gke", true),
-        (
-            "include more/[[:lower:]]k\\e.conf".to_owned(),
-            "etc/more/gke.conf",
-            true,
-        ),
-        // The content of this file is not stored, so its directories are unknown.
-        ("include more/*".to_owned(), "etc/more/gke", true),
-        (format!("{include}\r"), "etc/ld.so.conf.d/gke.conf", false),
-        ("include /etc/more/*/".to_owned(), "etc/more/gke.conf", false),
-        (format!("# {include}"), "etc/ld.so.conf.d/gke.conf", false),
-        (String::new(), "etc/ld.so.conf.d/gke.conf", false),
-        (format!("#{directory}"), "etc/none", false),
-    ];
-    for (conf, file, named) in cases {
-        let layer = Layer::new()
-            .file("etc/ld.so.conf", &conf)
-            .file(file, format!("{directory} # by the host\n"));
-        let image = base[0].clone().layer("COPY", &layer, Compression::None);
-        let folder = tempfile::tempdir().unwrap();
-        let mut layout = Layout::new();
-        layout.add("1", &[image]);
-        layout.write_to(&folder.path().join("image")).unwrap();
-        let reference = format!("oci:{}/image", folder.path().display());
-        let judged = judge(conf.clone(), &read(&reference, "linux/amd64", &[]));
-        let is_missing = judged.rules().contains_key("gke-path-missing");
-        assert_eq!(!is_missing, named, "{conf} and {file}");
-    }
-}
-
-/// ld.so expands `$LIB` to lib64 on Red Hat systems and lib/x86_64-linux-gnu on Debian (ld.so(8), "Dynamic string
-/// tokens").
-#[test]
-fn gke_path_is_named_where_the_tokens_of_the_loader_lead() {
-    for (image, path, named) in [
-        ("rhel-devel", "/opt", false),
-        ("rhel-devel", "/usr/local/nvidia/$LIB", true),
-        ("debian-cupti", "/usr/local/nvidia/$LIB", false),
-        ("debian-cupti", "/usr/local/nvidia/lib64/", true),
-    ] {
-        let facts = facts(image, "linux/amd64", &[("LD_LIBRARY_PATH", path)]);
-        let judged = judge(image.to_owned(), &facts);
-        let is_missing = judged.rules().contains_key("gke-path-missing");
-        assert_eq!(!is_missing, named, "{path} in {image}");
-    }
-}
-
 /// 5000 lines that include 300 files each: the limit is reported once, and the rule gives no findings.
 #[test]
 fn too_many_includes_leave_open_what_is_named() {
@@ -306,7 +237,7 @@ fn too_many_includes_leave_open_what_is_named() {
     layout.add("1", &[image]);
     layout.write_to(&folder.path().join("image")).unwrap();
     let reference = format!("oci:{}/image", folder.path().display());
-    let read = read(&reference, "linux/amd64", &[]);
+    let read = read(&reference, "linux/amd64");
     let told = format!("{:?}", read.gaps).matches("are more than 256").count();
     assert_eq!(told, 1);
     assert!(!judge("many".to_owned(), &read).rules().contains_key("gke-path-missing"));
@@ -416,24 +347,4 @@ fn messages_have_no_holes() {
             }
         }
     }
-}
-
-#[test]
-fn what_an_environment_holds_cannot_reach_the_terminal() {
-    let environment = [
-        ("NVIDIA_DRIVER_CAPABILITIES", "\u{1b}[2Jvideo"),
-        ("LD_LIBRARY_PATH", "/opt/\u{1b}]0;title\u{7}:"),
-    ];
-    let facts = facts("devel", "linux/amd64", &environment);
-    let judged = judge("devel".to_owned(), &facts);
-    let found = judged.findings[""].iter();
-    let messages: Vec<&str> = found.map(|finding| finding.message.as_str()).collect();
-    assert_eq!(
-        messages,
-        [
-            r#"NVIDIA_DRIVER_CAPABILITIES is "\x1b[2Jvideo": libcuda.so.1 is not added from the host"#,
-            r#"NVIDIA_DRIVER_CAPABILITIES is "\x1b[2Jvideo": libnvidia-ml.so.1 and nvidia-smi are not added from the host"#,
-            r#"LD_LIBRARY_PATH is "/opt/\x1b]0;title\x07:": its empty element makes the working directory a library path"#,
-        ]
-    );
 }
