@@ -3,8 +3,6 @@
 
 mod import;
 mod source_text;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use import::{ImportedObject, import_object};
 pub(crate) use source_text::{SourceText, read_source};
