@@ -11,8 +11,6 @@
 
 #[path = "../support/commands/mod.rs"]
 mod commands;
-#[path = "../support/credential_images.rs"]
-mod credential_images;
 #[path = "../support/engine.rs"]
 mod docker;
 #[path = "../support/plain_image.rs"]
@@ -25,6 +23,5 @@ mod session;
 mod support;
 
 mod command_starts;
-mod credentials;
 mod odd_files;
 mod processes_generated;

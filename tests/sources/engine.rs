@@ -1,22 +1,25 @@
 //! An image of a real Docker Engine is the same over the socket, in a saved archive, and copied by skopeo.
 
 use cupti_audit::knowledge::file_interest::cupti_options;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
 use crate::docker::{Dockerd, Podman};
 use crate::image_archive::{Archive, classic, layer};
-use crate::support::have;
+use crate::support::{have, part};
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::rootfs::merge_layers;
 use image_source::ArchiveFile;
 use image_source::OciLayout;
 use image_source::PathKind;
+use image_source::find_user;
 use image_source::path_kind;
 use image_source::{EngineEnvironment, EngineImage, EngineKind};
 use image_source::{ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind};
 use image_source::{PreferredDocument, WantedImage, open_stream};
+use testkit::layer::Layer;
 
 /// The layers of the image, as file names. The third equals the first, which `docker save` stores as a link.
 const FILES: [&[&str]; 3] = [&["a", "lib/libx.so"], &["b", "lib/.wh.libx.so"], &["a", "lib/libx.so"]];
@@ -274,6 +277,42 @@ fn an_engine_is_asked_by_name_tag_or_id_and_says_what_it_lacks() {
         daemon(&engine, "app:1").open(request).err().unwrap()
     });
     assert!(error.to_string().contains("it offers linux/amd64"), "{error}");
+}
+
+#[test]
+fn an_engine_starts_its_containers_as_the_users_that_we_find() {
+    let Some(engine) = Dockerd::start() else { return };
+    let Some(launchers) = part("launchers") else { return };
+    let passwd =
+        "root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n  odd:x:x:7::/:/\n77:x:78:79::/:/\n";
+    let group = "root:x:0:\napp:x:1000:\nvideo:x:44:other,app\n";
+    let root = Layer::new()
+        .file("etc/passwd", passwd)
+        .file("etc/group", group)
+        .executable("busybox", fs::read(launchers.join("bin/busybox")).unwrap());
+    let file = engine.dir().join("image.tar");
+    fs::write(&file, root.tar()).unwrap();
+    engine.must(&["import", &file.to_string_lossy(), "who:t"]);
+    let specs = "root app 1000 +1000 app: app:video app:9 :video 1000:44 0:5 2000 2000:2000 77 odd nobody app:none -1 \
+                 99999999999";
+    for spec in specs.split(' ') {
+        let run = ["run", "--rm", "--network", "none", "--user", spec, "who:t"];
+        let ids = "/busybox id -u; /busybox id -g; /busybox id -G";
+        let output = engine.docker(&[&run[..], &["/busybox", "sh", "-c", ids]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        match find_user(spec, passwd.as_bytes(), group.as_bytes()) {
+            Ok(user) => {
+                let text = String::from_utf8(output.stdout).unwrap();
+                let real: Vec<u32> = text.split_whitespace().map(|id| id.parse().unwrap()).collect();
+                assert_eq!(real[..2], [user.uid, user.gid], "{spec}: {said}");
+                // Newer engines also list the user's own group as a supplementary group.
+                let groups = user.groups.iter().copied().chain([user.gid]);
+                let real = real[2..].iter().copied().chain([real[1]]);
+                assert_eq!(real.collect::<BTreeSet<u32>>(), groups.collect(), "{spec}");
+            }
+            Err(why) => assert!(said.contains(&why) && !output.status.success(), "{spec}: {why} {said}"),
+        }
+    }
 }
 
 #[test]

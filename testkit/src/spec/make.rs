@@ -92,6 +92,10 @@ fn add(layer: Layer, name: &[u8], spec: &EntrySpec, context: &mut Context<'_>) -
             layer.hardlink(name, target.strip_prefix(b"/").unwrap_or(&target))
         }
         EntrySpec::Elf(elf) => layer.executable(name, elf.object()?.build()),
+        EntrySpec::SetuidElf(elf) => {
+            let (name, mode, kind) = (name.to_vec(), 0o4755, Kind::File(elf.object()?.build()));
+            layer.entry(Entry { name, mode, kind })
+        }
         EntrySpec::Ldcache(libraries) => {
             context.cached.clone_from(libraries);
             layer.file(name, cache(context, Format::New)?)

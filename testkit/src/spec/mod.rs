@@ -163,6 +163,8 @@ pub enum EntrySpec {
     Hardlink(String),
     /// An ELF object.
     Elf(Box<ElfSpec>),
+    /// An ELF program that runs as root, whoever starts it.
+    SetuidElf(Box<ElfSpec>),
     /// An `ld.so.cache` with these sonames and paths, for the image's architecture.
     Ldcache(IndexMap<String, String>),
     /// These libraries in addition to those of the last cache in this or a lower layer.
