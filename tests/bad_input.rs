@@ -17,9 +17,6 @@ mod fuzz_targets;
 mod hostile_cases;
 #[path = "support/hostile_images.rs"]
 mod hostile_images;
-#[path = "../crates/image-linkage/tests/support/loader_random.rs"]
-#[allow(dead_code, reason = "shared with the generated cases of the loader")]
-mod loader_random;
 #[path = "support/plain_image.rs"]
 mod plain_image;
 #[path = "support/work_bombs.rs"]

@@ -10,5 +10,6 @@ pub mod ldcache;
 pub mod oci;
 pub mod parallel;
 pub mod parts;
+pub mod random;
 pub mod seeds;
 pub mod spec;

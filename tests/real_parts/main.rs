@@ -25,8 +25,6 @@ mod facts_of_root;
 mod judge;
 #[path = "../../crates/image-linkage/tests/support/loader_ours.rs"]
 mod loader_ours;
-#[path = "../../crates/image-linkage/tests/support/loader_random.rs"]
-mod loader_random;
 #[path = "../support/plain_image.rs"]
 mod plain_image;
 #[path = "../support/python_case.rs"]

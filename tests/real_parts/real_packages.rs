@@ -10,7 +10,7 @@ use testkit::elf::Elf;
 use testkit::layer::Layer;
 
 use crate::chroot::Root;
-use crate::loader_random::Random;
+use testkit::random::Random;
 
 const DPKG: [&str; 3] = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "/usr/bin/dpkg", "--log=/dev/null"];
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::seeds::{self, each_seed, report};
 
 use crate::chroot::Root;
-use crate::loader_random::Random;
 use crate::plain_image::image_of;
 use crate::python_case::{Asked, PythonCase, StandardLibrary};
 use crate::python_stubs::Stubs;
@@ -19,6 +18,7 @@ use image_linkage::loader::CpuLevel;
 use image_source::ImageConfig;
 use python_path::PythonUse;
 use serde_json::Value;
+use testkit::random::Random;
 
 /// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -27,8 +27,6 @@ mod fleet_slurm;
 mod image_archive;
 #[path = "../support/interrupt.rs"]
 mod interrupt;
-#[path = "../../crates/image-linkage/tests/support/loader_random.rs"]
-mod loader_random;
 #[path = "../support/name_server.rs"]
 mod name_server;
 #[path = "../support/registry_parts.rs"]

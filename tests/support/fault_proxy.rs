@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-use super::loader_random::Random;
 use super::registry_server::{Reply, Request, Server};
+use testkit::random::Random;
 
 /// The password of user `u` in the form of `config.json` and `Basic`, and the token it is exchanged for.
 pub const LOGIN: &str = "dTpzM2NyZXQ=";

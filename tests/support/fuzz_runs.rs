@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use super::fuzz_targets::{FuzzTarget, TARGETS};
-use super::loader_random::Random;
+use testkit::random::Random;
 
 /// The variable with the target that a memory-bounded child process runs.
 const BOUNDED: &str = "CUPTI_AUDIT_FUZZED";

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use testkit::layer::Layer;
 
-use crate::loader_random::Random;
 use crate::python_stubs::Stubs;
+use testkit::random::Random;
 
 /// The package folders. The test determines which of them each interpreter uses.
 const FOLDERS: [&str; 13] = [

@@ -1,8 +1,8 @@
 //! Generates an image from a seed: places for CUPTI, an environment, programs that request it, and features.
 
 use super::features;
-use super::random::Random;
 use super::spec::{Build, Content, EntrySpec, Feature, ImageSpec, ObjectSpec, ProcessSpec};
+use testkit::random::Random;
 
 /// The folders for copies of CUPTI.
 pub const PLACES: [&str; 6] = [

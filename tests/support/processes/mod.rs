@@ -11,8 +11,6 @@ pub mod kept;
 pub mod layers;
 pub mod objects;
 pub mod pythons;
-#[path = "../../../crates/image-linkage/tests/support/loader_random.rs"]
-pub mod random;
 pub mod runner;
 pub mod spec;
 mod starts;

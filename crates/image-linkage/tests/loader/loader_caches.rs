@@ -10,7 +10,6 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use testkit::seeds::{self, each_seed, report};
 
-use crate::loader_random::Random;
 use crate::loader_tools::{Ran, Tools};
 use image_linkage::layer::LayerIndex;
 use image_linkage::loader::{
@@ -20,6 +19,7 @@ use image_linkage::rootfs::FileCredentials;
 use testkit::elf::Elf;
 use testkit::layer::Layer;
 use testkit::ldcache::{Cache, Format, I386, X86_64};
+use testkit::random::Random;
 
 const LOADER: &str = "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2";
 

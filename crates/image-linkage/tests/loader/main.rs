@@ -25,8 +25,6 @@ mod loader_kept;
 mod loader_objects;
 #[path = "../support/loader_ours.rs"]
 mod loader_ours;
-#[path = "../support/loader_random.rs"]
-mod loader_random;
 #[path = "../support/loader_tools.rs"]
 mod loader_tools;
 #[path = "../support/loader_tree.rs"]

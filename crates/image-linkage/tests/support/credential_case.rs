@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::loader_random::Random;
+use testkit::random::Random;
 
 /// The C library of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,8 +2,8 @@
 
 use super::loader_case::{CALLER, CacheFormat, Case, Damage, Opens, PROGRAM, Paths, Processor};
 use super::loader_objects::{content, library, needed_name, program, search_path};
-use super::loader_random::Random;
 use super::loader_tree::{Entry, Tree};
+use testkit::random::Random;
 
 /// The directories that may get libraries.
 pub const DIRECTORIES: &[&str] = &[

@@ -3,8 +3,8 @@
 use testkit::spec::{ElfSpec, EndianSpec, KindSpec, MachineSpec};
 
 use super::loader_generate::{DIRECTORIES, NAMES};
-use super::loader_random::Random;
 use super::loader_tree::Entry;
+use testkit::random::Random;
 
 /// Search path elements other than the directories.
 const ELEMENTS: &[&str] = &[

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use testkit::elf::{Class, Elf, Endian, Kind, Machine, df_1};
 
-use super::loader_random::Random;
 use super::loader_tree::host_path;
+use testkit::random::Random;
 
 /// The path of musl's loader in every root.
 pub const LOADER: &str = "/lib/ld-musl-x86_64.so.1";

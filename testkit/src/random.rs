@@ -1,4 +1,10 @@
 //! A small random generator. A seed gives the same case on every machine.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a choice of nothing ends the test"
+)]
 
 /// The state of a splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
 pub struct Random(u64);
