@@ -9,8 +9,6 @@
     reason = "tests drive real programs on the host, may panic, and share more than each of them uses"
 )]
 
-#[path = "../support/commands/mod.rs"]
-mod commands;
 #[path = "../support/engine.rs"]
 mod docker;
 #[path = "../support/plain_image.rs"]
@@ -22,6 +20,5 @@ mod session;
 #[path = "../support/mod.rs"]
 mod support;
 
-mod command_starts;
 mod odd_files;
 mod processes_generated;

@@ -1,14 +1,17 @@
 //! Does the reader predict the environments that programs really get?
 //!
 //! The judge is the real bash, dash and `BusyBox` with real tools. Each case runs in its own root, where a probe logs
-//! the loader variables it gets. A wrong prediction without an assumption fails the test; open and assumed ones are
-//! counted. `CONTAINER_START_CASE=NAME` runs and shows only the cases of that name.
+//! the loader variables it gets. A wrong prediction without an assumption fails the test, and so do too many open
+//! ones. `CONTAINER_START_CASE=NAME` runs and shows only the cases of that name. Each seed inserts a statement about
+//! a loader variable somewhere in a script; `CUPTI_AUDIT_CASES=FIRST-LAST` selects other seeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use crate::case_file::{Case, Shell, read_cases};
+use crate::case_file::{Case, CaseFile, Shell, read_cases};
 use crate::comparison::{Agreement, compare};
 use crate::real_root::{RootFiles, resolve_in};
 use crate::real_run::{Judge, RealStart, environment};
@@ -16,6 +19,13 @@ use container_start::{
     ContainerCommand, ContainerStart, LOADER_VARIABLES, LauncherTable, Value, ValuePiece, read_start,
 };
 use testkit::parallel::in_parallel;
+use testkit::random::Random;
+use testkit::seeds;
+
+/// The maximum percentage of starts that are open, or wrong under an assumption.
+const OPEN_PERCENT: usize = 25;
+/// Statements about loader variables.
+const STATEMENTS: &str = include_str!("../data/statements.txt");
 
 /// The prediction and the real run of one case in one shell.
 struct Outcome<'a> {
@@ -31,14 +41,56 @@ struct Outcome<'a> {
 fn predicted_environments_match_real_shells() {
     let Some(judge) = Judge::new() else { return };
     let launchers = launcher_table();
-    let silent = ["idioms", "scripts"].map(|folder| judge_cases(&judge, &launchers, folder));
-    assert_eq!(silent, [0, 0], "starts that were read wrongly without a word");
+    let scripts = read_cases("scripts");
+    let (first, last) = seeds::chosen(1, 150, 500);
+    let mutants = (first..=last)
+        .filter_map(|seed| with_statement(&scripts, seed))
+        .collect();
+    let sets = [
+        ("idioms", read_cases("idioms")),
+        ("mutants", mutants),
+        ("scripts", scripts),
+    ];
+    let silent = sets.map(|(name, cases)| judge_cases(&judge, &launchers, name, &cases));
+    assert_eq!(silent, [0, 0, 0], "starts that were read wrongly without a word");
 }
 
-/// Runs the cases of a folder. Returns the number of wrong predictions without an assumption.
-fn judge_cases(judge: &Judge, launchers: &LauncherTable, folder: &str) -> usize {
+/// A script with a statement before a random line, if a shell can still parse it.
+fn with_statement(scripts: &[Case], seed: u64) -> Option<Case> {
+    let mut random = Random::new(seed);
+    let mut case = random.one_of(scripts).clone();
+    let statements: Vec<&str> = STATEMENTS.split_terminator("\n\n").skip(1).collect();
+    let statement = random.pick(&statements);
+    let mut lines: Vec<&str> = case.script.lines().collect();
+    let first = usize::from(case.script.starts_with("#!"));
+    lines.insert(first + random.below(lines.len().checked_sub(first)? + 1), statement);
+    case.script = lines.join("\n") + "\n";
+    case.name = format!("{} (seed {seed})", case.name);
+    case.files.push(CaseFile {
+        path: "/opt/added/lib/env.sh".to_owned(),
+        mode: 0o755,
+        text: "#!/bin/sh\nexport LD_LIBRARY_PATH=\"/opt/added/lib:${LD_LIBRARY_PATH:-}\"\n".to_owned(),
+    });
+    parses(&case.script).then_some(case)
+}
+
+fn parses(script: &str) -> bool {
+    let mut child = Command::new("bash")
+        .arg("-n")
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The write fails if the shell stops at an early error.
+    let _ = child.stdin.take().unwrap().write_all(script.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    // For an unterminated heredoc, bash only prints a warning.
+    output.status.success() && output.stderr.is_empty()
+}
+
+/// Runs cases. Returns the number of wrong predictions without an assumption.
+fn judge_cases(judge: &Judge, launchers: &LauncherTable, name: &str, cases: &[Case]) -> usize {
     let only = std::env::var("CONTAINER_START_CASE").ok();
-    let cases = read_cases(folder);
     let chosen = cases
         .iter()
         .filter(|case| only.as_ref().is_none_or(|only| *only == case.name));
@@ -51,6 +103,12 @@ fn judge_cases(judge: &Judge, launchers: &LauncherTable, folder: &str) -> usize 
     });
     let skipped = outcomes.iter().filter(|outcome| outcome.is_none()).count();
     let outcomes: Vec<Outcome> = outcomes.into_iter().flatten().collect();
+    let open = outcomes.iter().filter(|one| one.agreement >= Agreement::Open).count();
+    assert!(
+        only.is_some() || open * 100 <= outcomes.len() * OPEN_PERCENT,
+        "{name}: {open} of {} starts are open",
+        outcomes.len()
+    );
     for outcome in &outcomes {
         let is_silent = outcome.agreement == Agreement::Silent;
         let is_listed = only.is_some()
@@ -61,7 +119,7 @@ fn judge_cases(judge: &Judge, launchers: &LauncherTable, folder: &str) -> usize 
             show(outcome);
         }
     }
-    summarize(folder, &outcomes, skipped)
+    summarize(name, &outcomes, skipped)
 }
 
 fn launcher_table() -> LauncherTable {
@@ -105,14 +163,14 @@ fn run_case<'a>(judge: &Judge, launchers: &LauncherTable, case: &'a Case, shell:
 }
 
 /// Prints the counts. Returns the number of `Silent` results.
-fn summarize(folder: &str, outcomes: &[Outcome], skipped: usize) -> usize {
+fn summarize(name: &str, outcomes: &[Outcome], skipped: usize) -> usize {
     let count = |agreement: Agreement| outcomes.iter().filter(|outcome| outcome.agreement == agreement).count();
     let cases: BTreeSet<&str> = outcomes.iter().map(|outcome| &*outcome.case.name).collect();
     let shells: BTreeSet<Shell> = outcomes.iter().map(|outcome| outcome.shell).collect();
     let changed = outcomes.iter().filter(|outcome| is_changed(outcome)).count();
     let without = outcomes.iter().filter(|outcome| outcome.real.is_empty()).count();
     println!(
-        "{folder}: {} cases in {} shells, {} runs: proved {}, one of several {}, assumed right {}, open {}, open misfit {}, assumed {}, \
+        "{name}: {} cases in {} shells, {} runs: proved {}, one of several {}, assumed right {}, open {}, open misfit {}, assumed {}, \
          silent {}; {changed} change a loader variable, {without} start nothing, {skipped} skipped",
         cases.len(),
         shells.len(),
