@@ -31,10 +31,6 @@ mod loader_tools;
 mod loader_tree;
 #[path = "../support/loader_world.rs"]
 mod loader_world;
-#[path = "../support/musl_case.rs"]
-mod musl_case;
-#[path = "../support/musl_ours.rs"]
-mod musl_ours;
 
 use testkit::parts as support;
 
