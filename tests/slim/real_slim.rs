@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::archive_layer::layer_of;
 use crate::docker::Dockerd;
@@ -788,9 +788,9 @@ fn torch_is_imported_from_an_image_without_its_dead_weight() {
 }
 
 /// An image large enough to take a while, with removable files in each layer.
-fn large(folder: &Path) -> String {
+pub fn large(folder: &Path) -> String {
     let noise = |seed: u32| -> Vec<u8> {
-        let mixed = (0..3_000_000_u32).map(|n| n.wrapping_add(seed).wrapping_mul(2_654_435_761));
+        let mixed = (0..2_000_000_u32).map(|n| n.wrapping_add(seed).wrapping_mul(2_654_435_761));
         mixed.flat_map(u32::to_le_bytes).collect()
     };
     let layer = |seed| {
@@ -819,13 +819,13 @@ fn is_whole(run: &impl Fn(&[&str]) -> Command, image: &str) -> bool {
 }
 
 /// Interrupts a push or a load at any moment. The image is then complete or absent, and the next run removes all that
-/// is left on the host. `CUPTI_AUDIT_INTERRUPTS` sets the number of tries; the default is a few.
+/// is left on the host.
 #[test]
 fn an_interrupted_push_or_load_leaves_all_or_nothing() {
     let Some(engine) = Dockerd::start().filter(|_| have_all(&[("docker-registry", "docker-registry")])) else {
         return;
     };
-    let tries: u64 = std::env::var("CUPTI_AUDIT_INTERRUPTS").map_or(4, |asked| asked.parse().unwrap());
+    let tries = crate::interrupt::count(8);
     let folder = tempfile::tempdir().unwrap();
     let registry = Registry::start(folder.path(), None);
     let (image, temporary) = (large(folder.path()), folder.path().join("tmp"));
@@ -853,17 +853,15 @@ fn an_interrupted_push_or_load_leaves_all_or_nothing() {
         };
         let started = Instant::now();
         assert!(slim_to(&format!("{scheme}:whole")).status().unwrap().success());
-        let longest = u64::try_from(started.elapsed().as_millis()).unwrap();
+        let longest = started.elapsed();
         for number in (at as u64..tries).step_by(2) {
-            let signal = ["TERM", "INT", "KILL"][usize::try_from(number / 2 % 3).unwrap()];
+            let signal = crate::interrupt::SIGNALS[usize::try_from(number / 2 % 4).unwrap()];
             let to = format!("{scheme}:n{number}");
             let before = left();
             let mut child = slim_to(&to).spawn().unwrap();
             // Most signals come late, during the upload.
-            std::thread::sleep(Duration::from_millis(longest * (30 + number * 37 % 70) / 100));
-            let _ = Command::new("kill")
-                .args(["-s", signal, &child.id().to_string()])
-                .output();
+            let moment = (longest * 3 + crate::interrupt::moment(number, longest) * 7) / 10;
+            crate::interrupt::send(signal, moment, &child);
             let status = child.wait().unwrap();
             *codes.entry(format!("{signal}: {status}")).or_default() += 1;
             assert!(
@@ -876,12 +874,13 @@ fn an_interrupted_push_or_load_leaves_all_or_nothing() {
             } else {
                 nothing += 1;
                 assert!(!status.success(), "{signal} {number} {scheme}");
+                assert!(slim_to(&to).status().unwrap().success(), "{signal} {number} {scheme}");
             }
         }
         assert!(slim_to(&format!("{scheme}:last")).status().unwrap().success());
         assert_eq!(left(), 0, "{scheme}");
     }
     println!(
-        "{tries} pushes and loads are interrupted: {whole} whole images are there, {nothing} not at all; {codes:?}"
+        "interrupts: push, load: {tries} tried, {tries} clean: {whole} had put a whole image there, {nothing} none; {codes:?}"
     );
 }

@@ -405,31 +405,12 @@ fn a_wheel_that_is_none_or_holds_too_much_is_refused() {
     assert_eq!(names(place.path()), ["x.whl"]);
 }
 
-/// An image large enough to take a while.
-fn large(place: &Place) -> String {
-    let noise = |seed: u32| -> Vec<u8> {
-        let numbers = 0..3_000_000_u32;
-        let mixed = numbers.map(|n| n.wrapping_add(seed).wrapping_mul(2_654_435_761));
-        mixed.flat_map(u32::to_le_bytes).collect()
-    };
-    let name = "usr/local/cuda/targets/x86_64-linux/lib/libcublas_static.a";
-    let layers = [noise(1), noise(7)].map(|noise| Layer::new().file(name, noise));
-    let image = layers.iter().fold(Image::new("linux/amd64"), |image, layer| {
-        image.layer("RUN", layer, Compression::None)
-    });
-    let folder = place.path().join("large");
-    let mut layout = Layout::new();
-    layout.add("1", &[image]);
-    layout.write_to(&folder).unwrap();
-    format!("oci:{}", folder.display())
-}
-
 /// Interrupts runs that write to each kind of output at any moment. The output is then complete or absent, and the next
 /// run removes the files of a killed run.
 #[test]
 fn an_interrupted_run_leaves_all_or_nothing() {
     let (source, tries) = (Place::new(), crate::interrupt::count(16));
-    let image = large(&source);
+    let image = crate::real_slim::large(source.path());
     let drop = ["slim", &image, "--phase", "inference", "--drop"];
     let (mut whole, mut nothing, mut left) = (0, 0, 0);
     let mut codes: BTreeMap<String, usize> = BTreeMap::new();

@@ -25,8 +25,6 @@ mod fleet_runs;
 mod fleet_slurm;
 #[path = "../support/image_archive.rs"]
 mod image_archive;
-#[path = "../support/interrupt.rs"]
-mod interrupt;
 #[path = "../support/name_server.rs"]
 mod name_server;
 #[path = "../support/registry_parts.rs"]
