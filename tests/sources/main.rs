@@ -12,8 +12,6 @@
 
 #[path = "../support/engine.rs"]
 mod docker;
-#[path = "../support/fault_proxy.rs"]
-mod fault_proxy;
 #[path = "../support/fleet_engines.rs"]
 mod fleet_engines;
 #[path = "../support/fleet_images.rs"]

@@ -75,19 +75,6 @@ impl Reply {
         self
     }
 
-    /// The bytes of the body.
-    pub fn body(&self) -> &[u8] {
-        &self.body
-    }
-
-    /// Flips these bits in one byte of the body.
-    pub fn flipped(mut self, at: usize, bits: u8) -> Self {
-        if let Some(byte) = self.body.get_mut(at) {
-            *byte ^= bits;
-        }
-        self
-    }
-
     /// Sends a byte every few milliseconds.
     pub fn dripping(mut self) -> Self {
         self.sent = Sent::Dripping;
