@@ -2,9 +2,9 @@
 
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::registry_parts::{Guarded, REGISTRY, Registry, SKOPEO, certificates, run};
+use crate::registry_parts::{REGISTRY, Registry, SKOPEO, run};
 use crate::support::have_all;
 use image_linkage::digest::to_hex;
 use image_source::registry::{CredentialSource, RegistryOptions, RegistrySource};
@@ -171,114 +171,4 @@ fn images_of_every_form_come_back_over_plain_http() {
             "no such image or tag: HOST/group/app:none is not in HOST (MANIFEST_UNKNOWN: manifest unknown)"
         );
     }
-}
-
-/// A registry with TLS from its own CA and a password. It holds the test image as `app:1`.
-struct Fortress {
-    dir: tempfile::TempDir,
-    registry: Registry,
-    ca: PathBuf,
-    /// The manifest, as skopeo returns it.
-    manifest: Vec<u8>,
-}
-
-impl Fortress {
-    fn build() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let path = |name: &str| dir.path().join(name);
-        write_layout(&path("layout"));
-        let (ca, certificate, key) = certificates(dir.path());
-        let htpasswd = path("htpasswd");
-        std::fs::write(&htpasswd, run("htpasswd", &["-Bbn", "user", "right:one"])).unwrap();
-        let guarded = Guarded {
-            tls: (&certificate, &key),
-            htpasswd: &htpasswd,
-        };
-        let registry = Registry::start(dir.path(), Some(&guarded));
-        let written = format!("{}/app:1", registry.address);
-        // skopeo trusts every *.crt in a directory as a CA.
-        let trusted = path("trusted");
-        std::fs::create_dir(&trusted).unwrap();
-        std::fs::copy(&ca, trusted.join("ca.crt")).unwrap();
-        let trust = |option: &str| format!("{option}={}", trusted.display());
-        let (dest, src) = (trust("--dest-cert-dir"), trust("--cert-dir"));
-        push(&path("layout"), &written, &[&dest, "--dest-creds=user:right:one"]);
-        let manifest = raw_manifest(&written, &[&src, "--creds=user:right:one"]);
-        Self {
-            dir,
-            registry,
-            ca,
-            manifest,
-        }
-    }
-
-    fn host(&self) -> String {
-        self.registry.address.to_string()
-    }
-
-    fn pull(&self, options: RegistryOptions) -> Result<Pulled, String> {
-        pull(&format!("{}/app:1", self.host()), options).map_err(|error| error.replace(&self.host(), "HOST"))
-    }
-
-    /// Pulls the image and compares it with the pushed one.
-    fn gives_the_image(&self, options: RegistryOptions) {
-        let media_type = "application/vnd.oci.image.layer.v1.tar+gzip";
-        check(&self.pull(options).unwrap(), &self.manifest, media_type, gunzip);
-    }
-
-    fn refusal(&self, options: RegistryOptions) -> String {
-        self.pull(options).map(|_| ()).unwrap_err()
-    }
-
-    /// A credentials file for the registry; `auth` is user and password in base64.
-    fn login(&self, auth: &str) -> PathBuf {
-        let path = self.dir.path().join(format!("{auth}.json"));
-        let config = json!({"auths": {self.host(): {"auth": auth}}});
-        std::fs::write(&path, config.to_string()).unwrap();
-        path
-    }
-}
-
-#[test]
-fn a_registry_with_its_own_ca_and_passwords_wants_both() {
-    if !have_all(&[REGISTRY, SKOPEO, ("openssl", "openssl"), ("htpasswd", "apache2-utils")]) {
-        return;
-    }
-    let fortress = Fortress::build();
-    let trusting = RegistryOptions {
-        ca_cert: Some(fortress.ca.clone()),
-        ..anonymous()
-    };
-    // user:right:one
-    let right = CredentialSource::Files(vec![fortress.login("dXNlcjpyaWdodDpvbmU=")]);
-    fortress.gives_the_image(RegistryOptions {
-        credentials: right.clone(),
-        ..trusting.clone()
-    });
-    fortress.gives_the_image(RegistryOptions {
-        credentials: right.clone(),
-        insecure: vec![fortress.host()],
-        ..anonymous()
-    });
-    assert_eq!(
-        fortress.refusal(RegistryOptions {
-            credentials: right,
-            ..anonymous()
-        }),
-        "the certificate of HOST is not trusted (invalid peer certificate: UnknownIssuer); give its CA with --ca-cert FILE, or accept any certificate with --insecure-registry HOST"
-    );
-    assert_eq!(
-        fortress.refusal(trusting.clone()),
-        "no credentials for HOST, which asks for them; docker login HOST"
-    );
-    // user:right
-    let wrong = fortress.login("dXNlcjpyaWdodA==");
-    let found_in = wrong.display().to_string();
-    assert_eq!(
-        fortress.refusal(RegistryOptions {
-            credentials: CredentialSource::Files(vec![wrong]),
-            ..trusting
-        }),
-        format!("HOST refused the credentials found in {found_in}; docker login HOST again")
-    );
 }
