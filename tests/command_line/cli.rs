@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
+use crate::hostile_images::{library, write_image};
 use crate::support::run;
 use serde_json::Value;
 use testkit::spec::Sources;
@@ -105,8 +106,18 @@ fn the_tree_gives_the_reason_for_each_step() {
 
 #[test]
 fn the_json_reports_are_the_contract() {
-    let report = json(&run(&["--format", "json", "oci:testdata/images/pip-torch"]));
-    insta::assert_json_snapshot!("report_v1", report);
+    for image in [
+        "devel",
+        "headers-only",
+        "pip-jax",
+        "pip-tensorflow",
+        "pip-torch",
+        "tool-for-newer-cupti",
+        "torch-with-triton",
+    ] {
+        let report = json(&run(&["--format", "json", &format!("oci:testdata/images/{image}")]));
+        insta::assert_json_snapshot!(format!("report_v1_{image}"), report);
+    }
     let torch = "/opt/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so";
     let tree = json(&run(&[
         "tree",
@@ -116,6 +127,37 @@ fn the_json_reports_are_the_contract() {
         torch,
     ]));
     insta::assert_json_snapshot!("tree_v1", tree);
+}
+
+#[test]
+fn a_note_of_what_is_opened_keeps_the_files_that_it_names_and_no_other() {
+    let note = r#"[{"soname":["x","liba.so"],"description":"libab.so besides"}]"#;
+    let files = [
+        ("/opt/nvidia/nsight-x/liba.so", None),
+        ("/opt/nvidia/nsight-x/libab.so", None),
+        ("/opt/app/p.so", Some(note)),
+    ];
+    let entries = files.map(|(name, note)| {
+        let made = library(&["libc.so.6".to_owned()], |spec| spec.dlopen = note.map(str::to_owned));
+        (name.to_owned(), made)
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let image = write_image(folder.path(), &[], entries.into_iter().collect());
+    let report = json(&run(&["--format", "json", &image]));
+    let items = report["phases"]["inference"]["items"].as_array().unwrap().iter();
+    let told: Vec<_> = items
+        .filter(|item| item["kind"] == "nsight")
+        .map(|item| ["path", "decision", "because"].map(|key| item[key].as_str().unwrap()))
+        .collect();
+    let expected = [
+        [
+            files[0].0,
+            "keep",
+            "/opt/app/p.so holds the name liba.so and may open it",
+        ],
+        [files[1].0, "drop", "nothing in the image is known to need it"],
+    ];
+    assert_eq!(told, expected);
 }
 
 #[test]

@@ -26,7 +26,6 @@ mod support;
 #[path = "../support/terminal_picture.rs"]
 mod terminal_picture;
 
-mod apis;
 mod cases;
 mod ci;
 mod cli;
@@ -36,7 +35,6 @@ mod gpu_evidence;
 mod other_library;
 mod outputs;
 mod pages;
-mod plans;
 mod profilers;
 mod reports;
 mod rules;
