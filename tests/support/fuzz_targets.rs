@@ -512,95 +512,45 @@ impl Choices<'_> {
         usize::from(self.0.next().copied().unwrap_or(0)) % end
     }
 
-    fn pick<'t>(&mut self, from: &[&'t str]) -> &'t str {
-        from[self.below(from.len())]
+    /// One of the texts between bars.
+    fn pick<'t>(&mut self, from: &'t str) -> &'t str {
+        let place = self.below(from.split('|').count());
+        from.split('|').nth(place).unwrap_or_default()
     }
 
     /// Joins up to three of the texts with a separator.
-    fn several(&mut self, from: &[&str], between: &str) -> String {
+    fn several(&mut self, from: &str, between: &str) -> String {
         let picked: Vec<&str> = (0..self.below(4)).map(|_| self.pick(from)).collect();
         picked.join(between)
     }
 }
 
-const NAMES: [&str; 12] = [
-    "libcupti.so.12",
-    "libcupti.so",
-    "liba.so.1",
-    "libc.so.6",
-    "libnvperf_host.so",
-    "a",
-    "..",
-    ".wh.a",
-    ".wh..wh..opq",
-    "ld-linux-x86-64.so.2",
-    "x\u{7}\u{1b}[31m\n::error:",
-    "entry.sh",
-];
-const FOLDERS: [&str; 14] = [
-    "usr/lib",
-    "usr/lib/x86_64-linux-gnu",
-    "usr/lib64",
-    "opt/a",
-    "opt/b",
-    "opt",
-    "",
-    "lib64",
-    "etc/ld.so.conf.d",
-    "usr/local/cuda/lib64",
-    "usr/lib/python3/dist-packages/torch/lib",
-    "bin",
-    "../..",
-    "etc",
-];
-const PATHS: [&str; 12] = [
-    "/opt/a",
-    "/opt/b",
-    "$ORIGIN",
-    "$ORIGIN/../..",
-    "${LIB}/x",
-    "",
-    "/usr/local/cuda/lib64",
-    "a",
-    "/etc/../opt",
-    "$PLATFORM",
-    "/opt/b/liba.so.1",
-    "/proc/self/cwd",
-];
-const LINES: [&str; 16] = [
-    "#!/bin/sh",
-    "#!/usr/bin/env python3",
-    "export LD_LIBRARY_PATH=/opt/a:$LD_LIBRARY_PATH",
-    "exec /bin/a \"$@\"",
-    "set -eu",
-    "if [ -f /opt/a/liba.so.1 ]; then",
-    "fi",
-    "for x in $(seq 9); do",
-    "done",
-    "import ctypes; ctypes.CDLL('libcupti.so.12')",
-    "include /etc/ld.so.conf.d/*.conf",
-    "/opt/a",
-    "/opt/b",
-    "${X:-${Y:?}}",
-    "case $1 in *) ;; esac",
-    ". /etc/entry.sh",
-];
+const NAMES: &str = "libcupti.so.12|libcupti.so|liba.so.1|libc.so.6|libnvperf_host.so|a|..|.wh.a|.wh..wh..opq|\
+    ld-linux-x86-64.so.2|x\u{7}\u{1b}[31m\n::error:|entry.sh";
+const FOLDERS: &str = "usr/lib|usr/lib/x86_64-linux-gnu|usr/lib64|opt/a|opt/b|opt||lib64|etc/ld.so.conf.d|usr/local/cuda/lib64|\
+    usr/lib/python3/dist-packages/torch/lib|bin|../..|etc";
+const PATHS: &str = "/opt/a|/opt/b|$ORIGIN|$ORIGIN/../..|${LIB}/x||/usr/local/cuda/lib64|a|/etc/../opt|$PLATFORM|\
+    /opt/b/liba.so.1|/proc/self/cwd";
+const LINES: &str = "#!/bin/sh|#!/usr/bin/env python3|export LD_LIBRARY_PATH=/opt/a:$LD_LIBRARY_PATH|exec /bin/a \"$@\"|\
+    set -eu|if [ -f /opt/a/liba.so.1 ]; then|fi|for x in $(seq 9); do|done|\
+    import ctypes; ctypes.CDLL('libcupti.so.12')|include /etc/ld.so.conf.d/*.conf|/opt/a|/opt/b|${X:-${Y:?}}|\
+    case $1 in *) ;; esac|. /etc/entry.sh";
 
 /// A layer with up to sixteen entries, chosen by the bytes.
 fn chosen_layer(choices: &mut Choices<'_>) -> Layer {
     let mut layer = Layer::new();
     for _ in 0..choices.below(17) {
-        let folder = choices.pick(&FOLDERS);
-        let name = format!("{folder}/{}", choices.pick(&NAMES));
+        let folder = choices.pick(FOLDERS);
+        let name = format!("{folder}/{}", choices.pick(NAMES));
         layer = match choices.below(9) {
-            0 => layer.symlink(name, format!("{}/{}", choices.pick(&PATHS), choices.pick(&NAMES))),
-            1 => layer.symlink(folder, choices.pick(&PATHS)),
-            2 => layer.hardlink(name, format!("{}/{}", choices.pick(&FOLDERS), choices.pick(&NAMES))),
+            0 => layer.symlink(name, format!("{}/{}", choices.pick(PATHS), choices.pick(NAMES))),
+            1 => layer.symlink(folder, choices.pick(PATHS)),
+            2 => layer.hardlink(name, format!("{}/{}", choices.pick(FOLDERS), choices.pick(NAMES))),
             3 => layer.dir(name),
-            4 => layer.executable(name, choices.several(&LINES, "\n")),
-            5 => layer.file("etc/ld.so.conf", choices.several(&LINES, "\n")),
+            4 => layer.executable(name, choices.several(LINES, "\n")),
+            5 => layer.file("etc/ld.so.conf", choices.several(LINES, "\n")),
             6 => layer.executable(
-                format!("bin/{}", choices.pick(&["a", "sh", "python3"])),
+                format!("bin/{}", choices.pick("a|sh|python3")),
                 chosen_object(choices, true),
             ),
             _ => layer.file(name, chosen_object(choices, false)),
@@ -613,15 +563,15 @@ fn chosen_object(choices: &mut Choices<'_>, is_program: bool) -> Vec<u8> {
     let mut object = if is_program {
         Elf::executable()
     } else {
-        Elf::library(choices.pick(&NAMES))
+        Elf::library(choices.pick(NAMES))
     };
     for _ in 0..choices.below(4) {
-        object = object.needed(choices.pick(&NAMES));
+        object = object.needed(choices.pick(NAMES));
     }
     object = match choices.below(4) {
-        0 => object.rpath(choices.several(&PATHS, ":")),
-        1 => object.runpath(choices.several(&PATHS, ":")),
-        2 => object.import("dlopen").string(choices.pick(&NAMES)),
+        0 => object.rpath(choices.several(PATHS, ":")),
+        1 => object.runpath(choices.several(PATHS, ":")),
+        2 => object.import("dlopen").string(choices.pick(NAMES)),
         _ => object.import_at("cuptiGetVersion", "libcupti.so.12", "libcupti.so.12"),
     };
     let mut bytes = object.build();
@@ -636,13 +586,12 @@ fn chosen_object(choices: &mut Choices<'_>, is_program: bool) -> Vec<u8> {
 
 fn seeds_of_images() -> Vec<Vec<u8>> {
     // Arbitrary bytes are valid choices.
-    (0..8_u8)
-        .map(|seed| {
-            (0..200_u8)
-                .map(|at| at.wrapping_mul(37).wrapping_add(seed.wrapping_mul(91)))
-                .collect()
-        })
-        .collect()
+    let bytes = |seed: u8| {
+        (0..200_u8)
+            .map(|at| at.wrapping_mul(37).wrapping_add(seed.wrapping_mul(91)))
+            .collect()
+    };
+    (0..8).map(bytes).collect()
 }
 
 /// Builds an image from the bytes: layers with links, objects, scripts and settings, a command and an environment.
@@ -650,20 +599,9 @@ fn judge_any_image(bytes: &[u8]) {
     let mut choices = Choices(bytes.iter());
     let layers: Vec<Layer> = (0..=choices.below(3)).map(|_| chosen_layer(&mut choices)).collect();
     let layers: Vec<&Layer> = layers.iter().collect();
-    let command = [
-        "/bin/a",
-        "entry.sh",
-        "/etc/entry.sh",
-        "python3",
-        "sh",
-        "-c",
-        "-m",
-        "/opt/a/a",
-    ];
-    let command: Vec<String> = (0..choices.below(4))
-        .map(|_| choices.pick(&command).to_owned())
-        .collect();
-    let preload = choices.several(&NAMES, ":");
-    let environment = format!("LD_LIBRARY_PATH={}\nLD_PRELOAD={preload}", choices.several(&PATHS, ":"));
+    let words = "/bin/a|entry.sh|/etc/entry.sh|python3|sh|-c|-m|/opt/a/a";
+    let command: Vec<String> = (0..choices.below(4)).map(|_| choices.pick(words).to_owned()).collect();
+    let preload = choices.several(NAMES, ":");
+    let environment = format!("LD_LIBRARY_PATH={}\nLD_PRELOAD={preload}", choices.several(PATHS, ":"));
     judge(&layers, &command, &environment);
 }
