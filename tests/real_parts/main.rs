@@ -27,10 +27,6 @@ mod judge;
 mod loader_ours;
 #[path = "../support/plain_image.rs"]
 mod plain_image;
-#[path = "../support/python_case.rs"]
-mod python_case;
-#[path = "../support/python_stubs.rs"]
-mod python_stubs;
 #[path = "../support/real_objects.rs"]
 mod real_objects;
 #[path = "../support/session.rs"]
@@ -47,7 +43,6 @@ mod real_import;
 mod real_names;
 mod real_nvperf;
 mod real_packages;
-mod real_pythons;
 mod real_snippets;
 mod real_symbols;
 mod real_vertex;

@@ -51,6 +51,8 @@ impl Compiler {
             "probe.c",
             &["-shared", "-fPIC", "-DMORE_LIBRARY", "-DMORE_DATA_LIBRARY", MORE_SONAME],
         );
+        let torch = "-Wl,-soname,libtorch_cpu.so";
+        compiler.compile("torch.so", "probe.c", &["-shared", "-fPIC", "-DEMPTY", torch]);
         Some(compiler)
     }
 
@@ -146,6 +148,7 @@ fn flags(build: Build, here: &str) -> Vec<&'static str> {
         Build::CuptiUnboundNow => &["-DCUPTI", "-DUNBOUND", "-Wl,-z,now", SONAME],
         Build::CuptiUnbound => &["-DCUPTI", "-DUNBOUND", "-Wl,-z,lazy", SONAME],
         Build::Empty => &["-DEMPTY", SONAME],
+        Build::Needs => &["-DEMPTY", "-Wl,--no-as-needed", "-l:stub.so"],
         Build::More => &["-DMORE_LIBRARY", SONAME],
         Build::MoreData => &["-DMORE_LIBRARY", "-DMORE_DATA_LIBRARY", SONAME],
         Build::UnboundData => &["-DUNBOUND_DATA"],
@@ -185,6 +188,7 @@ fn flags(build: Build, here: &str) -> Vec<&'static str> {
         Build::LibraryOpens => &["-DOPEN", "-DLIBRARY"],
         Build::UsesLibrary => &["-DUSES", "-DPROGRAM", "-l:uses.so"],
         Build::ModuleLinks => &["-DLINK", "-DMODULE", "-l:stub.so"],
+        Build::ModuleLinksTorch => &["-DLINK", "-DMODULE", "-Wl,--no-as-needed", "-l:stub.so", "-l:torch.so"],
         Build::ModuleOpens => &["-DOPEN", "-DMODULE"],
         Build::ModuleUsesLibrary => &["-DUSES", "-DMODULE", "-l:uses.so"],
     };

@@ -107,6 +107,9 @@ fn system(draft: &mut Draft) -> Site {
         "/usr/lib/python3/dist-packages",
         "/usr/local/lib/python3.11/dist-packages",
     ];
+    if draft.random.chance(15) {
+        draft.env("PYTHONHOME", "/usr");
+    }
     Site::new(draft.random.pick(&folders), "/usr/bin/python3")
 }
 
@@ -120,24 +123,33 @@ fn venv(draft: &mut Draft) -> Site {
     let link = draft
         .random
         .weighted(&[(8, "/usr/bin/python3"), (1, "/usr/local/bin/python3.11")]);
-    let config = format!("home = {home}\ninclude-system-site-packages = false\nversion = 3.11.2\n");
+    let system = draft.random.weighted(&[(7, "false"), (2, "true"), (1, "True")]);
+    let config = format!("home = {home}\ninclude-system-site-packages = {system}\nversion = 3.11.2\n");
     draft.put(1, &format!("{top}/pyvenv.cfg"), Content::Text(config));
     draft.put(1, &format!("{top}/bin/python"), Content::Link(link.to_owned()));
     draft.put(1, &format!("{top}/bin/python3"), Content::Link("python".to_owned()));
-    Site::new(
-        &format!("{top}/lib/python3.11/site-packages"),
-        &format!("{top}/bin/python"),
-    )
+    let folder = match (system, link) {
+        // The system's Python finds it, too, so the environment's must start.
+        ("true" | "True", "/usr/bin/python3") => "/usr/local/lib/python3.11/dist-packages".to_owned(),
+        _ => format!("{top}/lib/python3.11/site-packages"),
+    };
+    Site::new(&folder, &format!("{top}/bin/python"))
 }
 
 fn user(draft: &mut Draft) -> Site {
     let home = draft.random.pick(&["/home/app", "/root"]).to_owned();
     let user = draft.random.pick(&["app", "root", "app"]).to_owned();
     draft.spec.user = Some(user);
-    Site::new(
-        &format!("{home}/.local/lib/python3.11/site-packages"),
-        "/usr/bin/python3",
-    )
+    let mut base = format!("{home}/.local");
+    if draft.random.chance(20) {
+        "/opt/base".clone_into(&mut base);
+        draft.env("PYTHONUSERBASE", &base);
+    }
+    if draft.random.chance(20) {
+        let value = draft.random.pick(&["1", ""]).to_owned();
+        draft.env("PYTHONNOUSERSITE", &value);
+    }
+    Site::new(&format!("{base}/lib/python3.11/site-packages"), "/usr/bin/python3")
 }
 
 fn target(draft: &mut Draft) -> Site {
@@ -218,7 +230,7 @@ fn opener(draft: &mut Draft, site: &Site) {
 fn module(draft: &mut Draft, site: &Site, number: usize) {
     let path = format!("{}/tool{number}/probe_ext{EXT}", site.folder);
     let up = "$ORIGIN/../nvidia/cuda_cupti/lib".to_owned();
-    let mut object = ObjectSpec {
+    let mut extension = ObjectSpec {
         build: if draft.random.chance(60) {
             Build::ModuleLinks
         } else {
@@ -231,11 +243,16 @@ fn module(draft: &mut Draft, site: &Site, number: usize) {
         ..ObjectSpec::default()
     };
     match draft.random.below(3) {
-        0 => object.rpath = Some(up),
-        1 => object.runpath = Some(up),
+        0 => extension.rpath = Some(up),
+        1 => extension.runpath = Some(up),
         _ => {}
     }
-    draft.put(1, &path, Content::Object(object));
+    // The first folder of `sys.path` wins; this one is the last.
+    if site.options.is_empty() && draft.random.chance(20) {
+        let last = format!("/usr/lib/python3/dist-packages/tool{number}/probe_ext{EXT}");
+        draft.put(0, &last, object(Build::ModuleLinks, "libcupti.so.9"));
+    }
+    draft.put(1, &path, Content::Object(extension));
     // Without `__init__.py`, the folder is a namespace package.
     if draft.random.chance(50) {
         let init = format!("{}/tool{number}/__init__.py", site.folder);
@@ -340,6 +357,9 @@ fn package(draft: &mut Draft, site: &Site, name: &str, init: &str, rpath: Option
 
 /// A package whose code opens CUPTI by its path.
 fn preload(draft: &mut Draft, site: &Site) {
+    if draft.random.chance(30) {
+        return pathfinder(draft, site);
+    }
     let mode = draft
         .random
         .pick(&["ctypes.RTLD_GLOBAL", "ctypes.RTLD_LOCAL"])
@@ -355,25 +375,70 @@ fn preload(draft: &mut Draft, site: &Site) {
     package(draft, site, "tracer", &init, None);
 }
 
-/// PyTorch like its wheels up to 2.9, and a module that works once torch is imported.
+/// The libraries of `_preload_cuda_deps`, in its order.
+const LIBRARIES: &str = "cublas/libcublasLt cublas/libcublas cudnn/libcudnn cuda_nvrtc/libnvrtc \
+    cuda_nvrtc/libnvrtc-builtins cuda_runtime/libcudart cuda_cupti/libcupti cufft/libcufft nvjitlink/libnvJitLink \
+    cusparse/libcusparse cusparselt/libcusparseLt cusolver/libcusolver nccl/libnccl";
+
+/// PyTorch of a release before 2.10, from 2.10, or from 2.14, and a module that works once torch is imported.
 fn after(draft: &mut Draft, site: &Site) {
     let rpath = "$ORIGIN/../../nvidia/cuda_cupti/lib".to_owned();
-    let init = "import ctypes, os\ndeps = os.path.join(os.path.dirname(__file__), 'lib', 'libtorch_global_deps.so')\n\
-                ctypes.CDLL(deps, mode=ctypes.RTLD_GLOBAL)\n";
-    package(draft, site, "torch", init, Some(rpath));
-    let deps = "libtorch_global_deps.so";
-    draft.put(
-        1,
-        &format!("{}/torch/lib/{deps}", site.folder),
-        object(Build::Empty, deps),
-    );
-    let metadata = "Metadata-Version: 2.1\nName: torch\nVersion: 2.8.0\n".to_owned();
-    draft.put(
-        1,
-        &format!("{}/torch-2.8.0.dist-info/METADATA", site.folder),
-        Content::Text(metadata),
-    );
+    let versions = [
+        ("2.8.0", "False", "True"),
+        ("2.12.1", "True", "True"),
+        ("2.15.0", "True", "False"),
+    ];
+    let (version, preloads, required) = *draft.random.one_of(&versions);
+    let init = include_str!("torch_init.py")
+        .replace("LIBRARIES", LIBRARIES)
+        .replace("PRELOADS", preloads)
+        .replace("REQUIRED", required);
+    package(draft, site, "torch", &init, Some(rpath));
+    let lost = draft.random.below(40);
+    let others = LIBRARIES.split_whitespace().enumerate();
+    for (_, library) in others.filter(|(number, name)| *number != lost && !name.ends_with("libcupti")) {
+        let (part, name) = library.split_once('/').unwrap();
+        let path = format!("{}/nvidia/{part}/lib/{name}.so.12", site.folder);
+        draft.put(1, &path, object(Build::Empty, &format!("{name}.so.12")));
+    }
+    if draft.random.chance(30) {
+        let path = "/usr/lib/python3/dist-packages/nvidia/cuda_cupti/lib/libcupti.so.12";
+        draft.put(1, path, cupti("libcupti.so.12"));
+    }
+    let deps = ObjectSpec {
+        build: Build::Needs,
+        name: "libcudart.so.12".to_owned(),
+        rpath: Some("$ORIGIN/../../nvidia/cuda_runtime/lib".to_owned()),
+        ..ObjectSpec::default()
+    };
+    let path = format!("{}/torch/lib/libtorch_global_deps.so", site.folder);
+    draft.put(1, &path, Content::Object(deps));
+    let metadata = format!("Metadata-Version: 2.1\nName: torch\nVersion: {version}\n");
+    let path = format!("{}/torch-{version}.dist-info/METADATA", site.folder);
+    draft.put(1, &path, Content::Text(metadata));
     let path = format!("{}/nvrx_cupti_module{EXT}", site.folder);
     draft.put(1, &path, object(Build::ModuleLinks, "libcupti.so.12"));
     draft.process(&path, import(site, "torch, nvrx_cupti_module"));
+    if draft.random.chance(50) {
+        // Like those of torch.utils.cpp_extension: linked with PyTorch, without a search path.
+        let path = format!("{}/probe_ext{EXT}", site.folder);
+        draft.put(1, &path, object(Build::ModuleLinksTorch, "libcupti.so.12"));
+        draft.process(&path, import(site, "torch, probe_ext"));
+    }
+}
+
+/// cupti-python, which asks cuda.pathfinder for CUPTI.
+fn pathfinder(draft: &mut Draft, site: &Site) {
+    let path = format!("{}/cupti/_internal/cupti{EXT}", site.folder);
+    draft.put(1, &path, object(Build::Empty, "cupti"));
+    let first = format!("{}{TELL}", include_str!("pathfinder.py"));
+    for (name, text) in [("__init__", ""), ("_internal/__init__", ""), ("first", &first)] {
+        let file = format!("{}/cupti/{name}.py", site.folder);
+        draft.put(1, &file, Content::Text(text.to_owned()));
+    }
+    if draft.random.chance(40) {
+        let newer = format!("{}/nvidia/cu13/lib/libcupti.so.13", site.folder);
+        draft.put(1, &newer, cupti("libcupti.so.13"));
+    }
+    draft.process(&path, import(site, "cupti.first"));
 }

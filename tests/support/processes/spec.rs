@@ -155,6 +155,8 @@ pub enum Build {
     CuptiUnbound,
     /// A library that does nothing.
     Empty,
+    /// A library that only needs another one.
+    Needs,
     /// A program that links CUPTI.
     Link,
     /// A program that opens a name.
@@ -203,6 +205,8 @@ pub enum Build {
     ModuleLinksMore,
     /// A Python module that links CUPTI.
     ModuleLinks,
+    /// A Python module that links CUPTI and `libtorch_cpu.so`.
+    ModuleLinksTorch,
     /// A Python module that opens a name.
     ModuleOpens,
     /// A Python module that needs a library that requests CUPTI.
@@ -298,9 +302,9 @@ pub enum Feature {
     PythonPth,
     /// Python packages of a prefix with its own interpreter.
     PythonPrefix,
-    /// A Python package that maps CUPTI before the import of its module.
+    /// A Python package that maps CUPTI before the import of its module, or asks cuda.pathfinder for it.
     PythonPreload,
-    /// A Python module whose CUPTI another module already mapped.
+    /// PyTorch of several releases, and a Python module whose CUPTI PyTorch already mapped.
     PythonAfter,
     /// A Python module needs another library, which may be missing.
     PythonMissing,
