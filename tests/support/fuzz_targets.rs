@@ -390,7 +390,7 @@ fn seeds_of_rules() -> Vec<Vec<u8>> {
 fn read_rule(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let phases = ["training", "serving"];
-    drop(compile_rule("fuzzed", YamlText(text), &phases, &["cupti"]));
+    drop(compile_rule("fuzzed", YamlText::of(text), &phases, &["cupti"]));
 }
 
 fn seeds_of_configs() -> Vec<Vec<u8>> {
