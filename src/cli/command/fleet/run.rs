@@ -42,7 +42,7 @@ All workers get the same worklist. A worker takes its share by the number that t
 JOB_COMPLETION_INDEX (Kubernetes, with --shards), CLOUD_RUN_TASK_INDEX, SLURM_ARRAY_TASK_ID or \
 AWS_BATCH_JOB_ARRAY_INDEX. Or name the share with --shard. Without any of these, all images are audited.
 
-Images that have a result are skipped, so a killed run can be started again. Failures are recorded and tried again. \
+Images that have a result are skipped, so a killed run can be started again. Failures are recorded, and the next run tries them again. \
 Workers that share a --cache-dir do not read a layer again that is in the cache.
 
 Exit codes:
@@ -50,6 +50,7 @@ Exit codes:
   2  an image has no result; run the command again
 
 Examples:
+  cupti-audit fleet list 'registry:reg.example/team/**' -o work.jsonl
   cupti-audit fleet run work.jsonl --out results --phase training
   cupti-audit fleet run work.jsonl --out s3://audits/nightly --shard 3/10
   sbatch --array=0-9 --wrap 'cupti-audit fleet run work.jsonl --out results --cache-dir cache'";
@@ -57,7 +58,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct FleetRunArgs {
-    /// Worklist; - is standard input
+    /// Worklist, which `fleet list` writes; - is standard input
     #[arg(value_name = "WORKLIST")]
     worklist: String,
     /// Where to write the results: a directory, or `s3://BUCKET/PREFIX`
