@@ -11,4 +11,4 @@ pub(crate) mod still_works;
 pub(crate) mod whole_file;
 
 #[cfg(test)]
-mod phase_agreement;
+mod tests;

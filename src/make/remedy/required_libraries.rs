@@ -88,6 +88,7 @@ pub(crate) fn apis_newer_than_release(
 #[cfg(test)]
 mod tests {
     use super::{apis_newer_than_release, list_required_libraries};
+    use crate::judge::plan::advice::advise_on_tools;
     use crate::knowledge::{IdChoice, Knowledge, has_api};
 
     fn stems(phase: &str, cuda: (u32, u32)) -> Vec<&'static str> {
@@ -121,6 +122,24 @@ mod tests {
         let numbered = |stem| needs.iter().any(|it| it.stem == stem && it.is_numbered);
         assert!(numbered("libcuinj64.so"), "{needs:?}");
         assert!(!numbered("libcupti.so"), "{needs:?}");
+    }
+
+    #[test]
+    fn advise_lists_the_files_that_a_dockerfile_installs() {
+        let known = Knowledge::built_in();
+        for phase in &known.phases {
+            for cuda in [(11, 8), (12, 4), (12, 9), (13, 0)] {
+                let version = format!("{}.{}", cuda.0, cuda.1);
+                let advice = advise_on_tools(Some(phase), Vec::new(), &known, Some(&version)).unwrap();
+                let required = stems(&phase.name, cuda);
+                let files = advice.files.iter().filter(|file| !file.optional);
+                let stem = |name: &str| required.iter().copied().find(|stem| name.starts_with(stem));
+                let mut named: Vec<_> = files.map(|file| stem(&file.name)).collect();
+                named.sort_unstable();
+                let expected: Vec<_> = required.iter().copied().map(Some).collect();
+                assert_eq!(named, expected, "{} with CUDA {version}", phase.name);
+            }
+        }
     }
 
     #[test]
