@@ -16,9 +16,9 @@ pub(crate) struct ReportPage<'a>(pub(super) Vec<Block<'a>>);
 
 /// A part of a page. In Markdown an empty line separates two blocks.
 pub(super) enum Block<'a> {
-    /// The page heading, in Markdown only.
+    /// The page heading; not in text.
     Title(String),
-    /// The answer: the page heading in Markdown, a styled paragraph in text.
+    /// The answer: the page heading, a styled paragraph in text.
     Answer(ReportTone, String),
     /// The heading of a section, in lower case.
     Heading(&'static str),
@@ -36,19 +36,22 @@ pub(super) enum Block<'a> {
     Command(&'a InstallSource),
     /// The parts of the image that could not be checked.
     Gaps(&'a ImageFacts),
-    /// A sentence with terminal styles, and the same without.
-    Styled {
-        /// With terminal sequences.
-        text: String,
-        /// For Markdown and HTML.
-        plain: String,
-    },
-    /// Lines of a file, unchanged.
-    Code(String),
+    /// The label and the message of a finding.
+    Problem(ReportTone, String, String),
+    /// The language, and lines for copying or with columns.
+    Code(&'static str, String),
     /// Unchanged lines, in text only.
     TextLines(String),
-    /// Blocks that Markdown omits.
+    /// Blocks in text only.
     TextOnly(Vec<Self>),
+    /// A bullet list; not in text.
+    List(Vec<String>),
+    /// A line of this program's own words that opens the blocks below it; not in text.
+    Details(String, Vec<Self>),
+    /// Addresses of web pages, in HTML only.
+    Links(&'a [String]),
+    /// Blocks in HTML only, for which a comment has no room.
+    HtmlOnly(Vec<Self>),
 }
 
 /// A table row in Markdown; in text, a line with details below it.
@@ -103,13 +106,16 @@ impl Block<'_> {
                 format!("{whose}          {command}\n{brings}")
             }
             Self::Gaps(facts) => gap_lines(facts, width),
-            Self::Styled { text, .. } => wrap_line(text, width),
-            Self::Code(code) => joined(
+            Self::Problem(tone, label, message) => {
+                wrap_line(&format!("{}: {message}", styled(tone.style(), label)), width)
+            }
+            Self::Code(_, code) => joined(
                 code_lines(code).map(|line| format!("       {}\n", styled(DIM, line))),
                 "",
             ),
             Self::TextLines(lines) => lines.clone(),
             Self::TextOnly(blocks) => blocks.iter().map(|block| block.text(width)).collect(),
+            Self::List(_) | Self::Details(..) | Self::Links(_) | Self::HtmlOnly(_) => String::new(),
         }
     }
 
@@ -119,11 +125,17 @@ impl Block<'_> {
             Self::Heading(text) => format!("### {}\n", capital(text)),
             Self::Caption(text) => format!("{}:\n", capital(text)),
             Self::Paragraph(_, text) | Self::Line(text) => escape_markdown(text) + "\n",
-            Self::Styled { plain, .. } => format!("**{}**\n", escape_markdown(plain)),
-            Self::Code(code) => {
+            Self::Problem(_, label, message) => format!("**{}**\n", escape_markdown(&format!("{label}: {message}"))),
+            Self::Code(language, code) => {
                 let lines: Vec<String> = code_lines(code).collect();
                 let fence = fence(&lines);
-                format!("{fence}dockerfile\n{}\n{fence}\n", lines.join("\n"))
+                format!("{fence}{language}\n{}\n{fence}\n", lines.join("\n"))
+            }
+            Self::List(texts) => bullet_list(texts.iter().cloned()),
+            Self::Details(summary, blocks) => {
+                let blocks = joined(blocks.iter().filter_map(Self::markdown), "\n");
+                // The empty lines end the HTML blocks (CommonMark, section 4.6), so Markdown works between them.
+                format!("<details><summary>{summary}</summary>\n\n{blocks}\n</details>\n")
             }
             Self::Table(columns, rows) => {
                 let rows = rows
@@ -154,7 +166,7 @@ impl Block<'_> {
                 let gaps = gaps.map(|gap| format!("{}: {}", gap.what, gap.why));
                 format!("Not checked:\n\n{}", bullet_list(gaps))
             }
-            Self::Gaps(_) | Self::TextLines(_) | Self::TextOnly(_) => return None,
+            Self::Gaps(_) | Self::TextLines(_) | Self::TextOnly(_) | Self::Links(_) | Self::HtmlOnly(_) => return None,
         })
     }
 }

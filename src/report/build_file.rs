@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::blocks::{Block, ReportPage, TableRow};
 use super::json_parts::program_version;
-use super::text_layout::styled;
 use super::words::{ReportTone, suppression_words};
 use crate::judge::build_file::{BuildFileReport, StageSummary, StepFinding};
 use crate::judge::outcome::RunExit;
@@ -140,12 +139,9 @@ fn finding_blocks<'a>(checked: &CheckedBuildFile<'a>, found: &'a StepFinding) ->
     let tone = ReportTone::of_severity(finding.severity);
     let mut blocks = vec![
         Block::TextLines("\n".to_owned()),
-        Block::Styled {
-            text: format!("{}: {}", styled(tone.style(), &label), finding.message),
-            plain: format!("{label}: {}", finding.message),
-        },
+        Block::Problem(tone, label, finding.message.clone()),
         Block::Paragraph("  ", format!("at {}:{lines}", checked.name())),
-        Block::Code(found.instruction.clone()),
+        Block::Code("dockerfile", found.instruction.clone()),
     ];
     if let Some(suppressed) = &finding.suppressed {
         blocks.push(Block::Paragraph(
@@ -156,7 +152,7 @@ fn finding_blocks<'a>(checked: &CheckedBuildFile<'a>, found: &'a StepFinding) ->
     blocks.push(Block::Paragraph("  ", format!("fix: {}", finding.fix)));
     if let Some(replacement) = &found.replacement {
         blocks.push(Block::Paragraph("  ", "instead:".to_owned()));
-        blocks.push(Block::Code(replacement.clone()));
+        blocks.push(Block::Code("dockerfile", replacement.clone()));
     }
     blocks
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod advice;
 pub(crate) mod attestation;
+mod audit_page;
 mod blocks;
 pub(crate) mod build_file;
 mod command;

@@ -726,7 +726,7 @@ fn a_check_is_written_in_every_form_with_its_lines() {
         "{github}"
     );
     assert!(check("junit").contains("<testcase name=\"copy-brings-no-cupti\""));
-    assert!(check("html").contains("<h4>error[run-brings-no-cupti]"));
+    assert!(check("html").contains("error[run-brings-no-cupti]</span>: "));
     insta::assert_snapshot!("check_text", check("text"));
     insta::assert_snapshot!("check_markdown", check("markdown"));
     for file in ["no", "nowhere"] {

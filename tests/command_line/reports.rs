@@ -568,9 +568,9 @@ fn a_suppressed_finding_is_in_every_form_and_counts_in_none() {
     );
     assert!(junit.contains(&skipped) && !junit.contains("<failure"), "{junit}");
     let markdown = run("markdown");
-    assert!(markdown.contains("| suppressed error |"), "{markdown}");
+    assert!(markdown.contains(r"**suppressed error\["), "{markdown}");
     assert!(
-        markdown.contains(r"- **suppressed:** built \<b\>against\</b\>, \\x1b"),
+        markdown.contains(r"- suppressed because built \<b\>against\</b\>, \\x1b"),
         "{markdown}"
     );
     let html = run("html");

@@ -4,15 +4,13 @@
 //! prevents the browser from loading or running anything.
 
 mod document_page;
-mod image_section;
 mod table;
 
-use std::collections::BTreeMap;
 use std::io;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use self::image_section::ImageEntry;
+use super::audit_page::{RulesById, audit_page, unread_page};
 use super::build_file::{CheckedBuildFile, check_page};
 use super::words::{ReportTone, image_name, platform_name};
 use super::writer::ReportWriter;
@@ -24,9 +22,17 @@ const STYLE: &str = include_str!("style.css");
 /// Forbids loading and scripts. The inline style sheet needs `unsafe-inline`.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
+/// An image in the list at the top of the page.
+struct ImageEntry {
+    tone: ReportTone,
+    image: String,
+    platform: String,
+    verdict: String,
+}
+
 /// One page for all images.
 pub(crate) struct HtmlReport {
-    rules: BTreeMap<String, Rule>,
+    rules: RulesById,
     /// The name of the audited library.
     library: String,
     summary: Vec<ImageEntry>,
@@ -44,6 +50,13 @@ impl HtmlReport {
             summary: Vec::new(),
             sections: Vec::new(),
         }
+    }
+
+    fn add(&mut self, section: Markup, entry: ImageEntry) {
+        let number = self.sections.len() + 1;
+        let section = html! { section id={ "image-" (number) } { (section) } };
+        self.sections.push(section.into_string());
+        self.summary.push(entry);
     }
 
     fn page(&self, exit: RunExit) -> Markup {
@@ -108,16 +121,16 @@ fn whole_page(title: &str, heading: &str, body: &Markup, footer: &str) -> Markup
 
 impl ReportWriter for HtmlReport {
     fn audited(&mut self, audit: &AuditedImage) -> String {
-        let entry = ImageEntry {
-            tone: ReportTone::of_image(audit),
-            image: image_name(&audit.facts),
-            platform: platform_name(&audit.facts),
-            verdict: audit.verdict(),
-        };
-        let number = self.sections.len() + 1;
-        let section = image_section::image_section(audit, &self.rules, &entry, number);
-        self.sections.push(section.into_string());
-        self.summary.push(entry);
+        let section = audit_page(audit, &self.rules).blocks();
+        self.add(
+            section,
+            ImageEntry {
+                tone: ReportTone::of_image(audit),
+                image: image_name(&audit.facts),
+                platform: platform_name(&audit.facts),
+                verdict: audit.verdict(),
+            },
+        );
         String::new()
     }
 
@@ -126,20 +139,15 @@ impl ReportWriter for HtmlReport {
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> String {
-        let image = escape::escape_bytes(unread.image.as_bytes());
-        let section = html! {
-            section id={ "image-" (self.sections.len() + 1) } {
-                h2 { (image) }
-                p.verdict.bad { "✗ not audited: " (unread.why) }
-            }
-        };
-        self.sections.push(section.into_string());
-        self.summary.push(ImageEntry {
-            tone: ReportTone::Bad,
-            image,
-            platform: String::new(),
-            verdict: "not audited".to_owned(),
-        });
+        self.add(
+            unread_page(unread).blocks(),
+            ImageEntry {
+                tone: ReportTone::Bad,
+                image: escape::escape_bytes(unread.image.as_bytes()),
+                platform: String::new(),
+                verdict: "not audited".to_owned(),
+            },
+        );
         String::new()
     }
 
