@@ -67,7 +67,7 @@ impl GeneralAdvice {
         for (phase, ids) in &self.tools {
             if !phases.contains(&phase.as_str()) {
                 let what = unknown_name("phase", phase, phases);
-                return Err(text.mistake_in_key(&["tools", phase], what));
+                return Err(text.mistake(&["tools", phase], what));
             }
             text.check_names(&["tools", phase], ids, "profiler", tools)?;
         }

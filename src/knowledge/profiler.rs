@@ -189,7 +189,7 @@ impl Profiler {
         // APIs are checked in the image's copy, which no other tool uses.
         if (profile.cupti == CuptiNeed::InImage) == profile.apis.is_empty() {
             let what = "a tool that needs CUPTI in the image names its apis, and no other tool does".to_owned();
-            return Err(text.mistake_in_key(&["cupti"], what));
+            return Err(text.mistake(&["cupti"], what));
         }
         let id = id.to_owned();
         Ok(Self { id, profile })

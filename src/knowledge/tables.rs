@@ -299,7 +299,7 @@ fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, kn
             if let Some(before) = before.filter(|before| *before != cuda) {
                 let shown = escape::escape_bytes(name.as_bytes());
                 let what = format!("there is a row \"{shown}\" already, of CUDA {before}");
-                return Err(text.mistake_in_key(&[&name], what));
+                return Err(text.mistake(&[&name], what));
             }
         }
         Ok(())

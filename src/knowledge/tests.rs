@@ -250,7 +250,7 @@ fn the_first_mistakes_of_all_files_are_told_at_once() {
         .map(|field| field.name)
         .collect();
     let field = format!(
-        "mine/b.yaml:3:9: of subject image: there is no field \"state\"; did you mean \"status\"?; there is {}",
+        "mine/b.yaml:3:16: of subject image: there is no field \"state\"; did you mean \"status\"?; there is {}",
         fields.join(", ")
     );
     let expected = [
@@ -498,7 +498,7 @@ fn a_key_that_stands_twice_is_told_with_both_places() {
     let expected = [
         "mine/bundles.yaml:2:3: there is a row \"/x/\" already, at mine/bundles.yaml:1:3".to_owned(),
         format!("mine/drivers.csv:3:1: there is a row \"12.4.1\" already, at profiles/cupti/drivers.csv:{driver}"),
-        "mine/file-names.yaml:1:1: there is a row \"2024.1\" already, of CUDA 12.4".to_owned(),
+        "mine/file-names.yaml:1:11: there is a row \"2024.1\" already, of CUDA 12.4".to_owned(),
         "mine/more.csv:2:1: there is a row \"99.1.0\" already, at mine/drivers.csv:2".to_owned(),
         format!(
             "mine/wheels.csv:2:1: there is a row \"nvidia-cuda-cupti,13.0.48,x86_64\" already, at profiles/cupti/wheels.csv:{listed}"
@@ -541,5 +541,5 @@ fn a_bad_pattern_is_told_at_its_place_and_nothing_follows_from_it() {
     assert!(found[0].starts_with("mine/dead-weight.yaml:7:7: "), "{found:?}");
     // An unreadable row has a name that a phase may use.
     let found = mistakes(vec![dead_weight("- {kind: zz, what: x, files: []}\n"), phase]);
-    assert_eq!(found, ["mine/dead-weight.yaml:1:23: the key \"weight\" is missing"]);
+    assert_eq!(found, ["mine/dead-weight.yaml:1:23: missing field `weight`"]);
 }

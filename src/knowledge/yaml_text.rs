@@ -7,8 +7,7 @@ use std::fmt;
 
 use image_linkage::escape::escape_bytes;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::budget::BudgetBreach;
-use serde_saphyr::{Error, Location, Options, Spanned, UserMessageFormatter};
+use serde_saphyr::{Error, Location, MessageFormatter as _, Options, Spanned, UserMessageFormatter};
 
 use super::mistake::{TextMistake, TextPosition, unknown_name};
 use super::yaml_node::YamlNode;
@@ -62,18 +61,8 @@ impl<'t> YamlText<'t> {
 
     /// The position of [`YamlText::mistake`].
     pub(super) fn place(self, path: &[&str]) -> TextPosition {
-        let place = (0..=path.len()).rev().find_map(|length| {
-            let path = path.get(..length)?;
-            self.find(PlaceSeed { path, of_key: false })
-        });
+        let place = (0..=path.len()).rev().find_map(|length| self.find(path.get(..length)?));
         place.unwrap_or(TextPosition::START)
-    }
-
-    /// A mistake at the last key of `path`.
-    pub fn mistake_in_key(self, path: &[&str], what: String) -> TextMistake {
-        let place = self.find(PlaceSeed { path, of_key: true });
-        let place = place.unwrap_or(TextPosition::START);
-        TextMistake { place, what }
     }
 
     /// Checks the list, or the single name, at `path`. If `known` is empty, every name is valid.
@@ -89,81 +78,56 @@ impl<'t> YamlText<'t> {
         })
     }
 
-    fn find(self, seed: PlaceSeed<'_>) -> Option<TextPosition> {
-        let found =
-            serde_saphyr::with_deserializer_from_str_with_options(self.text, options(), |yaml| seed.deserialize(yaml));
+    fn find(self, path: &[&str]) -> Option<TextPosition> {
+        let find = |yaml: serde_saphyr::Deserializer<'_, '_>| PlaceSeed { path }.deserialize(yaml);
+        let found = serde_saphyr::with_deserializer_from_str_with_options(self.text, options(), find);
         found.ok().flatten().map(position)
     }
 
-    /// The message without the position, in YAML terms; the parser's own message is for developers.
+    /// The message without the position: in YAML terms where the parser's own is for developers.
     fn words(self, error: &Error) -> String {
-        let word = error.location().and_then(|place| self.word_at(place));
-        let found = || word.as_ref().map_or_else(String::new, |word| format!(", found {word}"));
-        // A list or a map has no word, so the form is shown.
-        let form = |form: &str| if word.is_some() { found() } else { format!(", {form}") };
         let words = match error {
             Error::AliasError { error, .. } => return self.words(error),
-            Error::SerdeUnknownField { field, .. } if field.starts_with("//") => {
-                "a comment begins with # and not with //".to_owned()
-            }
+            Error::SerdeInvalidType { expected, .. } => format!("expected {expected}{}", self.found(error)),
             Error::SerdeUnknownField { field, expected, .. } => return unknown_name("key", field, expected),
             Error::SerdeUnknownVariant { variant, expected, .. } => return unknown_name("value", variant, expected),
-            Error::SerdeMissingField { field, .. } => format!("the key \"{field}\" is missing"),
-            Error::SerdeInvalidType { expected, .. } => format!("expected {expected}{}", found()),
             Error::Unexpected { expected, .. } => match *expected {
-                "mapping start" => format!("expected a map of keys{}", form("each as KEY: VALUE")),
-                "sequence start" => format!("expected a list{}", form("each entry as - ENTRY")),
+                "mapping start" => "expected a map of keys, each as KEY: VALUE".to_owned(),
+                "sequence start" => "expected a list, each entry as - ENTRY".to_owned(),
                 "string scalar" => "expected one value, found a list or a map".to_owned(),
-                other => format!("expected {other}{}", found()),
+                other => format!("expected {other}"),
             },
-            Error::InvalidScalar { ty, .. } => match *ty {
-                "boolean" => format!("expected true or false{}", found()),
-                "floating point" => format!("expected a number{}", found()),
-                ty if ty.starts_with('u') => format!("expected a whole number from 0 on{}", found()),
-                _ => format!("expected a whole number{}", found()),
-            },
-            Error::NullIntoString { .. } => "expected text, found nothing".to_owned(),
-            Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key \"{key}\" stands here a second time"),
-            Error::MultipleDocuments { .. } => "a second document begins here, and a file is one".to_owned(),
-            Error::Budget {
-                breach: BudgetBreach::Depth { .. },
-                ..
-            } => format!("its depth is more than {NESTING} levels"),
-            Error::Budget { .. } | Error::AliasReplayLimitExceeded { .. } => {
-                "the document is too large, or repeats too much by aliases".to_owned()
+            Error::InvalidScalar { ty, .. } => {
+                let form = match *ty {
+                    "boolean" => "true or false",
+                    "floating point" => "a number",
+                    ty if ty.starts_with('u') => "a whole number from 0 on",
+                    _ => "a whole number",
+                };
+                format!("expected {form}{}", self.found(error))
             }
-            _ => match without_place(error) {
-                words if words == "reference to unknown value" => "a value that begins with * needs quotes".to_owned(),
-                words => words,
-            },
+            Error::UnknownAnchor { .. } => "a value that begins with * needs quotes".to_owned(),
+            Error::Budget { .. } | Error::AliasReplayLimitExceeded { .. } => {
+                format!("the document is too large, repeats too much by aliases, or has a depth of more than {NESTING}")
+            }
+            _ => UserMessageFormatter.format_message(error).into_owned(),
         };
-        let hint = error.location().map_or("", |place| self.hint_at(place));
-        escape_bytes((words + hint).as_bytes())
+        escape_bytes(words.as_bytes())
     }
 
-    /// What a reader of YAML overlooks at a position.
-    fn hint_at(self, place: Location) -> &'static str {
-        let text = self.text_at(place).unwrap_or_default();
-        let is_plain = text.starts_with(|first: char| first.is_alphanumeric());
-        if is_plain && text.trim_end().contains('\n') {
-            "; the next line is indented, and so belongs to this value"
-        } else {
-            ""
-        }
-    }
-
-    /// The text that a position covers.
-    fn text_at(self, place: Location) -> Option<&'t str> {
-        let (from, bytes) = (place.span().byte_offset()?, place.span().byte_len()?);
-        let end = usize::try_from(from.checked_add(bytes)?).ok()?;
-        self.text.get(usize::try_from(from).ok()?..end)
-    }
-
-    /// The word at a position; `None` for a list or map.
-    fn word_at(self, place: Location) -> Option<String> {
-        let word = self.text_at(place)?.lines().next()?;
-        let is_word = !word.starts_with(['[', '{', '&', '*', '|', '>']);
-        is_word.then(|| word.chars().take(SHOWN).collect())
+    /// The value at an error's position, as the end of a sentence.
+    fn found(self, error: &Error) -> String {
+        let text = error.location().and_then(|place| {
+            let (from, bytes) = (place.span().byte_offset()?, place.span().byte_len()?);
+            let end = usize::try_from(from.checked_add(bytes)?).ok()?;
+            self.text.get(usize::try_from(from).ok()?..end)
+        });
+        let word = text.and_then(|text| text.lines().next());
+        // A list or a map has no word.
+        let word = word.filter(|word| !word.starts_with(['[', '{', '&', '*', '|', '>']));
+        word.map_or_else(String::new, |word| {
+            format!(", found {}", word.chars().take(SHOWN).collect::<String>())
+        })
     }
 }
 
@@ -182,21 +146,10 @@ pub fn position(location: Location) -> TextPosition {
     }
 }
 
-/// The parser's user message, without the position that some messages end in.
-fn without_place(error: &Error) -> String {
-    let words = error.render_with_formatter(&UserMessageFormatter);
-    let without = error.location().and_then(|place| {
-        let suffix = format!(" at line {}, column {}", place.line(), place.column());
-        words.strip_suffix(&suffix).map(str::to_owned)
-    });
-    without.unwrap_or(words)
-}
-
-/// Follows a path of keys and indexes through a document, to the position of the value or last key.
+/// Follows a path of keys and indexes through a document, to the position of the value.
 #[derive(Clone, Copy)]
 struct PlaceSeed<'p> {
     path: &'p [&'p str],
-    of_key: bool,
 }
 
 impl<'de> DeserializeSeed<'de> for PlaceSeed<'_> {
@@ -228,7 +181,7 @@ impl<'de> Visitor<'de> for PlaceSeed<'_> {
                 return Ok(None);
             }
         }
-        let found = items.next_element_seed(PlaceSeed { path, ..self })?;
+        let found = items.next_element_seed(PlaceSeed { path })?;
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(found.flatten())
     }
@@ -238,15 +191,12 @@ impl<'de> Visitor<'de> for PlaceSeed<'_> {
             return Ok(None);
         };
         let mut found = None;
-        while let Some(key) = entries.next_key::<Spanned<String>>()? {
-            if key.value == *first && !(self.of_key && path.is_empty()) {
-                found = entries.next_value_seed(PlaceSeed { path, ..self })?;
-                continue;
+        while let Some(key) = entries.next_key::<String>()? {
+            if key == *first {
+                found = entries.next_value_seed(PlaceSeed { path })?;
+            } else {
+                entries.next_value::<IgnoredAny>()?;
             }
-            if key.value == *first {
-                found = Some(key.referenced);
-            }
-            entries.next_value::<IgnoredAny>()?;
         }
         Ok(found)
     }
@@ -321,20 +271,23 @@ mod tests {
                 "wheels:\n  - {size: 3, colour: blue}\n",
                 "2:23: there is no value \"blue\"; there is red, green, off",
             ),
-            ("wheels:\n  - size: 3\n", "2:5: the key \"colour\" is missing"),
-            ("wheels:\n  - 7\n", "2:5: expected a map of keys, found 7"),
+            ("wheels:\n  - size: 3\n", "2:5: missing field `colour`"),
+            ("wheels:\n  - 7\n", "2:5: expected a map of keys, each as KEY: VALUE"),
             ("wheels: {}\n", "1:9: expected a list, each entry as - ENTRY"),
             ("notes: []\n", "1:8: expected a map of keys, each as KEY: VALUE"),
             ("name: [x]\n", "1:7: expected one value, found a list or a map"),
-            ("name:\n", "1:5: expected text, found nothing"),
+            ("name:\n", "1:5: null is not allowed here"),
             ("electric: \"maybe\"\n", "1:11: expected true or false, found \"maybe\""),
             ("doors: -1\n", "1:8: expected a whole number from 0 on, found -1"),
             ("doors: 1.5\n", "1:8: expected a whole number from 0 on, found 1.5"),
-            ("name: a\nname: b\n", "2:1: the key \"name\" stands here a second time"),
+            (
+                "name: a\nname: b\n",
+                "2:1: duplicate mapping key: name not allowed here",
+            ),
             ("name: *x\n", "1:7: a value that begins with * needs quotes"),
             (
                 "name: a\n---\nname: b\n",
-                "3:1: a second document begins here, and a file is one",
+                "3:1: only single YAML document expected but multiple found",
             ),
             ("notes: {a: b\n", "1:8: unclosed bracket '{'"),
             ("name: b: c\n", "1:8: mapping values are not allowed in this context"),
@@ -351,17 +304,13 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_that_no_type_sees_has_the_place_of_its_value_or_key() {
+    fn a_mistake_that_no_type_sees_has_the_place_of_its_value() {
         let text = YamlText::of("a: &x [{b: 1}, {b: 2}]\n\"1\": *x\nc:\n");
         let place = |path: &[&str]| text.mistake(path, String::new()).place.to_string();
         assert_eq!(place(&["a", "1", "b"]), "1:20");
         assert_eq!(place(&["1"]), "2:6", "where an alias stands");
         assert_eq!(place(&["a", "1", "z", "0"]), "1:16", "the last value on the path");
         assert_eq!(place(&["z"]), "1:1");
-        assert_eq!(
-            text.mistake_in_key(&["a", "1", "b"], String::new()).place.to_string(),
-            "1:17"
-        );
     }
 
     #[test]

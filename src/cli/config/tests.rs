@@ -130,7 +130,7 @@ fn a_mistake_in_a_config_is_told_with_its_place() {
         ),
         (
             "rules: training",
-            "1:8: expected a list, found training; example: rules: [audit/rules]",
+            "1:8: expected a list, each entry as - ENTRY; example: rules: [audit/rules]",
         ),
         (
             "outputs:\n  - sarif: a.sarif",
@@ -154,7 +154,7 @@ fn a_mistake_in_a_config_is_told_with_its_place() {
             "suppress:\n  - {rule: x, paths: y}",
             "2:15: there is no key \"paths\"; did you mean \"path\"?; there is rule, image, path, reason, until",
         ),
-        ("suppress:\n  - {rule: y}", "2:6: the key \"reason\" is missing"),
+        ("suppress:\n  - {rule: y}", "2:6: missing field `reason`"),
     ] {
         assert_eq!(said(read(text).err()), format!("c.yaml:{what}"));
     }
@@ -235,7 +235,10 @@ fn a_config_that_was_found_is_no_link_out_of_its_repository() {
         refused.ends_with(": it is a link that leads out of its repository; --config names one that lies elsewhere")
     );
     // A config named by the user may be outside.
-    assert!(named.ends_with("1:1: expected a map of keys, found TOKEN"), "{named}");
+    assert!(
+        named.ends_with("1:1: expected a map of keys, each as KEY: VALUE"),
+        "{named}"
+    );
     fs::remove_file(&config).unwrap();
     fs::write(repository.join("own/c.yaml"), "fail-on: warning\n").unwrap();
     std::os::unix::fs::symlink("own/c.yaml", &config).unwrap();

@@ -104,7 +104,7 @@ impl RuleCompiler<'_> {
         let mut named = source.phases.keys();
         if let Some(name) = named.find(|name| !self.phases.contains(&name.as_str())) {
             let what = unknown_name("phase", name, self.phases);
-            return Err(self.text.mistake_in_key(&["phases", name], what));
+            return Err(self.text.mistake(&["phases", name], what));
         }
         let phases = severities(&source.phases);
         // A rule that is off unless a phase enables it is listed with its highest possible severity.
@@ -142,7 +142,7 @@ impl RuleCompiler<'_> {
         for (name, words) in &source.known_of {
             if !known.contains(&name.as_str()) {
                 let what = unknown_name("library", name, known);
-                return Err(self.text.mistake_in_key(&["known-of", name], what));
+                return Err(self.text.mistake(&["known-of", name], what));
             }
             self.check_fields(&["known-of", name, "fix"], &words.fix)?;
         }
@@ -163,9 +163,7 @@ impl RuleCompiler<'_> {
     fn conditions(&self, path: &[&str], source: BTreeMap<String, String>) -> Result<Vec<FieldCondition>, TextMistake> {
         let condition = |(field, written): (String, String)| {
             let path = [path, &[&*field]].concat();
-            let known = self
-                .field(&field)
-                .map_err(|what| self.text.mistake_in_key(&path, what))?;
+            let known = self.field(&field).map_err(|what| self.text.mistake(&path, what))?;
             let read = known.read(&written, self.phases);
             read.map_err(|what| self.text.mistake(&path, self.of_subject(&what)))
         };
@@ -246,12 +244,12 @@ mod tests {
             (
                 "where: {status: absent}\n",
                 "where: {colour: red}\n",
-                format!("3:9: of subject image: there is no field \"colour\"; {has}"),
+                format!("3:17: of subject image: there is no field \"colour\"; {has}"),
             ),
             (
                 "phases: {training",
                 "phases: {lunch",
-                "5:10: there is no phase \"lunch\"; there is inference, training".to_owned(),
+                "5:17: there is no phase \"lunch\"; there is inference, training".to_owned(),
             ),
             (
                 "- {where: {status",
@@ -348,7 +346,7 @@ mod tests {
                     known-of:\n  cudnn: {why: w}\n  cupti: {fix: '{library_name} {shape}'}\n";
         assert_eq!(mistake(text), "3:10: there is no library \"nccl\"; there is cupti");
         let text = text.replace("library: nccl", "library: cupti");
-        assert_eq!(mistake(&text), "10:3: there is no library \"cudnn\"; there is cupti");
+        assert_eq!(mistake(&text), "10:10: there is no library \"cudnn\"; there is cupti");
         let told = mistake(&text.replace("  cudnn: {why: w}\n", ""));
         let field = "10:16: of subject image: there is no field \"shape\"";
         assert!(told.starts_with(field), "{told}");
