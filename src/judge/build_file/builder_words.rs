@@ -14,8 +14,6 @@ pub(super) struct HereWord {
     pub strips_tabs: bool,
 }
 
-const NO_END: &str = "a quote or a variable has no end";
-
 /// The words with `--` in front of the arguments, and the bytes up to the first other word.
 pub(super) fn read_flags(text: &str, escape: char) -> (Vec<String>, usize) {
     let mut flags = Vec::new();
@@ -62,118 +60,25 @@ pub(super) fn raw_words(text: &str, escape: char) -> impl Iterator<Item = &str> 
 }
 
 /// The here-documents that a line announces, in order.
-///
-/// Errors: The name of one has a quote without an end.
-pub(super) fn here_words(line: &str) -> Result<Vec<HereWord>, &'static str> {
+pub(super) fn here_words(line: &str) -> Vec<HereWord> {
     // Names are not subject to the escape directive.
-    let Some(words) = here_candidates(line) else {
-        return Ok(Vec::new());
-    };
+    let mut words = raw_words(line, '\\');
     let mut found = Vec::new();
-    for word in words {
-        let Some(rest) = word
-            .trim_start_matches(|letter: char| letter.is_ascii_digit())
-            .strip_prefix("<<")
-        else {
-            continue;
+    while let Some(word) = words.next() {
+        let word = word.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        let Some(rest) = word.strip_prefix("<<") else { continue };
+        let (strips_tabs, name) = match rest.strip_prefix('-') {
+            Some(name) => (true, name),
+            // The blanks behind `<<` belong to the next word.
+            None if rest.is_empty() => (false, words.next().unwrap_or_default()),
+            None => (false, rest),
         };
-        let (strips_tabs, rest) = rest.strip_prefix('-').map_or((false, rest), |rest| (true, rest));
-        let rest = rest.trim_start();
-        if rest.is_empty() || rest.contains('<') {
-            continue;
-        }
-        if !is_closed(rest) {
-            return Err(NO_END);
-        }
-        let name = unquote(rest, '\\');
-        found.push(HereWord { name, strips_tabs });
-    }
-    Ok(found)
-}
-
-/// The words of a line, where `<<` and the blanks behind it belong to the next word; `None` if the line has a quote
-/// without an end, or a variable that the builder's own lexer refuses.
-fn here_candidates(line: &str) -> Option<Vec<String>> {
-    let mut words = vec![String::new()];
-    let last_brace = line.rfind('}').unwrap_or(0);
-    let mut letters = line.char_indices().peekable();
-    let mut add = |letter: char, is_raw: bool| {
-        if letter.is_whitespace() && !is_raw {
-            if words.last().is_some_and(|word| !word.is_empty()) {
-                words.push(String::new());
-            }
-        } else if let Some(word) = words.last_mut() {
-            word.push(letter);
-        }
-    };
-    let mut quote = None;
-    while let Some((at, letter)) = letters.next() {
-        if letter == '$' && quote != Some('\'') {
-            let rest = line.get(at + 1..).unwrap_or_default();
-            let is_fine = |inner: &str| at < last_brace && is_substitution(inner);
-            rest.strip_prefix('{').is_none_or(is_fine).then_some(())?;
-        }
-        match (quote, letter) {
-            (None, '\\') => {
-                add(letter, true);
-                if let Some((_, next)) = letters.next() {
-                    add(next, true);
-                }
-            }
-            (Some('"'), '\\') => {
-                add(letter, true);
-                let next = letters.next_if(|(_, next)| matches!(next, '"' | '$' | '\\'));
-                if let Some((_, next)) = next {
-                    add(next, true);
-                }
-            }
-            (None, '\'' | '"') => {
-                quote = Some(letter);
-                add(letter, true);
-            }
-            (Some(open), _) => {
-                if letter == open {
-                    quote = None;
-                }
-                add(letter, true);
-            }
-            (None, '<') if letters.next_if(|(_, next)| *next == '<').is_some() => {
-                add('<', true);
-                add('<', true);
-                while let Some((_, blank)) = letters.next_if(|(_, next)| matches!(next, ' ' | '\t')) {
-                    add(blank, true);
-                }
-            }
-            (None, _) => add(letter, false),
+        if !name.is_empty() && !name.contains('<') {
+            let name = unquote(name, '\\');
+            found.push(HereWord { name, strips_tabs });
         }
     }
-    quote.is_none().then_some(words)
-}
-
-/// Whether the builder's lexer reads the text behind `${`: a name, and `}` or an operator that it knows.
-fn is_substitution(text: &str) -> bool {
-    let is_special = |letter: char| "@*#?-$!".contains(letter);
-    let name_end = match text.chars().next() {
-        None => return false,
-        Some(first) if is_special(first) => first.len_utf8(),
-        Some(first) if first.is_ascii_digit() => {
-            text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len())
-        }
-        Some(_) => text
-            .find(|letter: char| !letter.is_alphanumeric() && letter != '_')
-            .unwrap_or(text.len()),
-    };
-    let rest = text.get(name_end..).unwrap_or_default();
-    let is_operator = match rest.strip_prefix(':') {
-        Some(rest) => rest.starts_with(['+', '-', '?']),
-        None => rest.starts_with(['}', '+', '-', '?', '#', '%', '/']),
-    };
-    name_end > 0 && is_operator
-}
-
-/// Whether each quote of a word has its end.
-fn is_closed(word: &str) -> bool {
-    here_candidates(word).is_some()
+    found
 }
 
 /// A word without its quotes.

@@ -25,10 +25,10 @@ pub(super) enum CommandEffect {
         paths: Vec<ShellWord>,
         is_recursive: bool,
     },
-    /// Deletes what a walk through these folders finds; `names` if a pattern of file names alone decides.
+    /// Deletes what a walk through these folders finds: only files and folders of these names if there are any.
     DeletesFound {
         roots: Vec<ShellWord>,
-        names: Option<Vec<String>>,
+        names: Vec<String>,
     },
     /// Moves the paths in front of the last one.
     Moves(Vec<ShellWord>),
@@ -382,45 +382,36 @@ fn search_effect(arguments: &[ShellWord], table: &BuildStepTable) -> CommandEffe
         .position(|word| is_test(&word))
         .unwrap_or(arguments.len());
     let (roots, tests) = arguments.split_at_checked(tests_start).unwrap_or((arguments, &[]));
-    let has = |name: &str| tests.iter().any(|word| word.text == name);
     let runs = tests
         .iter()
         .position(|word| matches!(&*word.text, "-exec" | "-execdir" | "-ok"));
     let program = runs.and_then(|at| tests.get(at + 1)).map(|word| &*word.text);
-    let mut harmless = table.harmless.iter().chain(&table.writers);
-    let is_harmless = program.is_none_or(|program| harmless.any(|own| own == program));
-    let deletes = program.is_some_and(|program| table.deleters.iter().any(|own| own == program));
-    if !has("-delete") && is_harmless {
-        return CommandEffect::Nothing;
-    }
-    if !has("-delete") && !deletes {
-        return CommandEffect::MayChange(format!("runs {} on what find finds", program.unwrap_or_default()));
-    }
-    // Other tests than names, and their order, are not followed.
-    let own = runs.and_then(|at| tests.get(..at)).unwrap_or(tests);
-    let plain = own.iter().enumerate().all(|(at, word)| {
-        let is_value = at
-            .checked_sub(1)
-            .and_then(|before| own.get(before))
-            .is_some_and(|before| matches!(&*before.text, "-name" | "-iname" | "-type" | "-maxdepth"));
-        is_value
-            || matches!(
-                &*word.text,
-                "-name" | "-iname" | "-type" | "-o" | "-or" | "(" | ")" | "-delete"
-            )
-    });
+    let deletion = tests.iter().position(|word| word.text == "-delete");
+    let has = |list: &[String]| program.is_some_and(|program| list.iter().any(|own| own == program));
+    let action = match (deletion, runs) {
+        (Some(at), _) => at,
+        (None, Some(at)) if has(&table.deleters) => at,
+        (None, Some(_)) if !has(&table.harmless) && !has(&table.writers) => {
+            return CommandEffect::MayChange(format!("runs {} on what find finds", program.unwrap_or_default()));
+        }
+        _ => return CommandEffect::Nothing,
+    };
+    let own = tests.get(..action.min(runs.unwrap_or(action))).unwrap_or_default();
     let names = own.windows(2).filter_map(|pair| match pair {
-        [test, value] if matches!(&*test.text, "-name" | "-iname") => Some(value.text.clone()),
+        [test, value] if matches!(&*test.text, "-name" | "-iname") => Some(value.text.to_lowercase()),
         _ => None,
     });
     let names: Vec<String> = names.collect();
+    // Each of the alternatives has a name.
+    let count = |words: [&str; 2]| own.iter().filter(|word| words.contains(&&*word.text)).count();
+    let is_named = count(["!", "-not"]) == 0 && count(["-o", "-or"]) + 1 == names.len();
     CommandEffect::DeletesFound {
         roots: if roots.is_empty() {
             vec![ShellWord::plain(".")]
         } else {
             roots.to_vec()
         },
-        names: (plain && !names.is_empty() && names.iter().all(|name| !name.contains('$'))).then_some(names),
+        names: if is_named { names } else { Vec::new() },
     }
 }
 

@@ -134,14 +134,12 @@ pub(super) fn read_instructions(text: &str) -> Result<BuildFileText, SyntaxError
             number: index + 1,
         }
     });
-    let mut directives = ParserDirectives::default();
+    let escape = escape_character(text);
     let mut instructions = Vec::new();
     while let Some(line) = lines.next() {
-        directives.read(line)?;
         if line.is_comment() || line.content().trim().is_empty() {
             continue;
         }
-        let escape = directives.escape;
         let first = line.content().trim_start();
         let mut joined = JoinedText::default();
         let mut last = line;
@@ -161,13 +159,7 @@ pub(super) fn read_instructions(text: &str) -> Result<BuildFileText, SyntaxError
             continue;
         }
         let mut instruction = split_instruction(&joined, line.number, escape);
-        for word in instruction
-            .here_words(&joined.text, escape)
-            .map_err(|what| SyntaxError {
-                line: line.number,
-                what,
-            })?
-        {
+        for word in instruction.here_words(&joined.text, escape) {
             instruction
                 .documents
                 .push(read_document(&word, &mut lines, &mut last).ok_or(SyntaxError {
@@ -178,10 +170,7 @@ pub(super) fn read_instructions(text: &str) -> Result<BuildFileText, SyntaxError
         instruction.span.end = last.start + last.content().len();
         instructions.push(instruction);
     }
-    Ok(BuildFileText {
-        instructions,
-        escape: directives.escape,
-    })
+    Ok(BuildFileText { instructions, escape })
 }
 
 /// Adds a line without its continuation character. Whether it has one.
@@ -246,30 +235,20 @@ impl Instruction {
     }
 
     /// The words of the JSON form; `None` if it is in shell form.
-    ///
-    /// Errors: The list has something else than strings.
-    pub(super) fn json_words(&self) -> Result<Option<Vec<String>>, &'static str> {
-        let text = self.arguments.text.trim_start();
-        let list = text
-            .starts_with('[')
-            .then(|| serde_json::from_str::<Vec<serde_json::Value>>(text));
-        let Some(Ok(list)) = list else {
-            return Ok(None);
-        };
-        let words = list.iter().map(|word| word.as_str().map(str::to_owned));
-        let words: Option<Vec<String>> = words.collect();
-        words.map(Some).ok_or("a list in JSON may have strings only")
+    pub(super) fn json_words(&self) -> Option<Vec<String>> {
+        serde_json::from_str(&self.arguments.text).ok()
     }
 
     /// The here-documents that the line announces.
-    fn here_words(&self, line: &str, escape: char) -> Result<Vec<HereWord>, &'static str> {
+    fn here_words(&self, line: &str, escape: char) -> Vec<HereWord> {
         let trigger = self.trigger(escape);
         let real = trigger.as_ref().unwrap_or(self);
         let may_have = matches!(&*real.keyword, "RUN" | "COPY" | "ADD") && line.contains("<<");
-        if !may_have || real.json_words()?.is_some() {
-            return Ok(Vec::new());
+        if may_have && real.json_words().is_none() {
+            here_words(line)
+        } else {
+            Vec::new()
         }
-        here_words(line)
     }
 
     /// The value of a flag.
@@ -282,55 +261,12 @@ impl Instruction {
     }
 }
 
-/// The parser directives: `# escape=X` and others, in front of everything else.
-struct ParserDirectives {
-    escape: char,
-    seen: Vec<String>,
-    is_over: bool,
-}
-
-impl Default for ParserDirectives {
-    fn default() -> Self {
-        Self {
-            escape: '\\',
-            seen: Vec::new(),
-            is_over: false,
-        }
-    }
-}
-
-impl ParserDirectives {
-    fn read(&mut self, line: FileLine<'_>) -> Result<(), SyntaxError> {
-        let directive = line
-            .content()
-            .trim_start()
-            .strip_prefix('#')
-            .and_then(|rest| rest.split_once('='));
-        let directive = directive.map(|(name, value)| (name.trim().to_lowercase(), value.trim()));
-        let known = directive.filter(|(name, value)| {
-            matches!(&**name, "syntax" | "escape" | "check") && !value.is_empty() && !self.is_over
-        });
-        let Some((name, value)) = known else {
-            self.is_over = true;
-            return Ok(());
-        };
-        let fail = |what| {
-            Err(SyntaxError {
-                line: line.number,
-                what,
-            })
-        };
-        if self.seen.contains(&name) {
-            return fail("a parser directive is given twice");
-        }
-        if name == "escape" {
-            self.escape = match value {
-                "\\" => '\\',
-                "`" => '`',
-                _ => return fail("the escape character is neither \\ nor `"),
-            };
-        }
-        self.seen.push(name);
-        Ok(())
-    }
+/// The character of the parser directive `# escape=X`, which may stand in front of everything else.
+fn escape_character(text: &str) -> char {
+    let lines = text.trim_start_matches('\u{feff}').lines();
+    let directives = lines.map_while(|line| line.trim_start().strip_prefix('#')?.split_once('='));
+    let directives = directives.map(|(name, value)| (name.trim().to_lowercase(), value.trim()));
+    let mut known = directives.take_while(|(name, _)| matches!(&**name, "syntax" | "escape" | "check"));
+    let is_backtick = known.any(|(name, value)| name == "escape" && value == "`");
+    if is_backtick { '`' } else { '\\' }
 }

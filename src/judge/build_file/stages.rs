@@ -133,7 +133,7 @@ const VARIABLES: usize = 1000;
 
 /// The stages of a file, in order. Its ARG instructions take the `given` values.
 ///
-/// Errors: The line of an instruction that no builder reads.
+/// Errors: The line of something that is no Dockerfile. Most that only a builder refuses is left to it.
 pub(super) fn read_stages(text: &str, given: &Variables) -> Result<Vec<BuildStage>, SyntaxError> {
     let file = read_instructions(text)?;
     let escape = file.escape;
@@ -145,7 +145,9 @@ pub(super) fn read_stages(text: &str, given: &Variables) -> Result<Vec<BuildStag
             line: instruction.line,
             what,
         };
-        check_instruction(instruction).map_err(fail)?;
+        if !KEYWORDS.contains(&&*instruction.keyword) {
+            return Err(fail("there is no such instruction"));
+        }
         if instruction.keyword == "FROM" {
             if stages.len() >= STAGES {
                 return Err(fail("there are too many stages"));
@@ -155,7 +157,7 @@ pub(super) fn read_stages(text: &str, given: &Variables) -> Result<Vec<BuildStag
             now.clone_from(&stage.environment);
             let parent = stage.parent.and_then(|parent| stages.get(parent));
             for trigger in parent.map_or(&[][..], |parent| &parent.triggers) {
-                stage.add(trigger, (&global, given), &mut now, escape).map_err(fail)?;
+                stage.add(trigger, (&global, given), &mut now, escape);
             }
             stages.push(stage);
             continue;
@@ -167,9 +169,7 @@ pub(super) fn read_stages(text: &str, given: &Variables) -> Result<Vec<BuildStag
                 global.extend(given_values(text, given, escape));
             }
             (_, None) => return Err(fail("no FROM comes before it")),
-            (_, Some(stage)) => stage
-                .add(instruction, (&global, given), &mut now, escape)
-                .map_err(fail)?,
+            (_, Some(stage)) => stage.add(instruction, (&global, given), &mut now, escape),
         }
     }
     if stages.is_empty() {
@@ -179,31 +179,6 @@ pub(super) fn read_stages(text: &str, given: &Variables) -> Result<Vec<BuildStag
         });
     }
     Ok(stages)
-}
-
-/// Refuses an instruction that a builder refuses.
-fn check_instruction(instruction: &Instruction) -> Result<(), &'static str> {
-    let arguments = &*instruction.arguments.text;
-    let words = arguments.split_whitespace().count();
-    match &*instruction.keyword {
-        keyword if !KEYWORDS.contains(&keyword) => Err("there is no such instruction"),
-        "COPY" | "ADD" if instruction.json_words()?.map_or(words, |words| words.len()) < 2 => {
-            Err("it needs a source and a target")
-        }
-        "RUN" | "CMD" | "ENTRYPOINT" | "SHELL" | "VOLUME" => instruction.json_words().map(|_| ()),
-        "ENV" | "LABEL" if words < 2 && !arguments.contains('=') => Err("it needs a name and a value"),
-        "ARG" | "EXPOSE" | "ONBUILD" | "USER" | "WORKDIR" | "STOPSIGNAL" | "HEALTHCHECK" if words == 0 => {
-            Err("it needs an argument")
-        }
-        "ONBUILD" if ["ONBUILD", "FROM", "MAINTAINER"].contains(&&*first_word(arguments)) => {
-            Err("an ONBUILD cannot hold this instruction")
-        }
-        _ => Ok(()),
-    }
-}
-
-fn first_word(text: &str) -> String {
-    text.split_whitespace().next().unwrap_or_default().to_uppercase()
 }
 
 /// The number of the stage with this name; the name may be a number.
@@ -261,7 +236,7 @@ impl BuildStage {
         (global, given): (&Variables, &Variables),
         variables: &mut Variables,
         escape: char,
-    ) -> Result<(), &'static str> {
+    ) {
         let text = &*instruction.arguments.text;
         let action = match &*instruction.keyword {
             "ARG" => {
@@ -284,25 +259,23 @@ impl BuildStage {
                 StepAction::Environment(given)
             }
             "SHELL" => {
-                let words = instruction.json_words()?.ok_or("SHELL takes a list in JSON")?;
-                self.shell = Rc::new(shell_of(&words));
-                return Ok(());
+                self.shell = Rc::new(shell_of(&instruction.json_words().unwrap_or_default()));
+                return;
             }
             "ONBUILD" => {
                 let trigger = instruction.trigger(escape).filter(|_| self.triggers.len() < TRIGGERS);
                 self.triggers.extend(trigger);
-                return Ok(());
+                return;
             }
             "WORKDIR" => StepAction::Directory(fill_word(text, variables, escape)),
-            "RUN" => StepAction::Run(run_action(instruction, &self.shell, escape)?),
-            "COPY" | "ADD" => StepAction::Copy(copy_action(instruction, variables, escape)?),
-            _ => return Ok(()),
+            "RUN" => StepAction::Run(run_action(instruction, &self.shell, escape)),
+            "COPY" | "ADD" => StepAction::Copy(copy_action(instruction, variables, escape)),
+            _ => return,
         };
         self.steps.push(BuildStep {
             place: place_of(instruction),
             action,
         });
-        Ok(())
     }
 }
 
@@ -336,7 +309,7 @@ fn shell_of(words: &[String]) -> StageShell {
     }
 }
 
-fn run_action(run: &Instruction, shell: &StageShell, escape: char) -> Result<RunAction, &'static str> {
+fn run_action(run: &Instruction, shell: &StageShell, escape: char) -> RunAction {
     let text = &*run.arguments.text;
     let mounts = run.flags.iter().filter_map(|flag| flag.strip_prefix("--mount="));
     let targets = mounts.clone().flat_map(|mount| mount.split(',')).filter_map(|part| {
@@ -344,7 +317,7 @@ fn run_action(run: &Instruction, shell: &StageShell, escape: char) -> Result<Run
         matches!(name, "target" | "dst" | "destination").then(|| value.to_owned())
     });
     let targets = targets.collect();
-    let program = match (run.json_words()?, shell, run.documents.as_slice()) {
+    let program = match (run.json_words(), shell, run.documents.as_slice()) {
         (Some(words), ..) => RunProgram::Words(words),
         (None, StageShell::Other(name), _) => RunProgram::Foreign(name.clone()),
         // The here-document is the script if there is nothing else.
@@ -364,13 +337,13 @@ fn run_action(run: &Instruction, shell: &StageShell, escape: char) -> Result<Run
             RunProgram::Shell(script)
         }
     };
-    Ok(RunAction {
+    RunAction {
         program,
         mounts: targets,
         has_mounted_files: mounts
             .into_iter()
             .any(|mount| !mount.contains("type=") || mount.contains("from=") || mount.contains("type=bind")),
-    })
+    }
 }
 
 /// Whether the text of a RUN is the announcement of a here-document alone.
@@ -399,9 +372,9 @@ fn script_program(first_line: &str, body: &JoinedText) -> RunProgram {
     }
 }
 
-fn copy_action(copy: &Instruction, variables: &Variables, escape: char) -> Result<CopyAction, &'static str> {
+fn copy_action(copy: &Instruction, variables: &Variables, escape: char) -> CopyAction {
     let fill = |word: &str| fill_word(word, variables, escape);
-    let mut words: Vec<String> = if let Some(words) = copy.json_words()? {
+    let mut words: Vec<String> = if let Some(words) = copy.json_words() {
         words.iter().map(|word| fill(word)).collect()
     } else {
         copy.arguments.text.split_whitespace().map(fill).collect()
@@ -413,11 +386,11 @@ fn copy_action(copy: &Instruction, variables: &Variables, escape: char) -> Resul
             .any(|document| word.ends_with(&*document.name) && word.contains("<<"))
     };
     words.retain(|word| !is_document(word));
-    Ok(CopyAction {
+    CopyAction {
         from: copy
             .flag("from")
             .map(|from| fill_word(&unquote(from, escape), variables, escape)),
         sources: words,
         target,
-    })
+    }
 }

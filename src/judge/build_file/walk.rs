@@ -17,7 +17,7 @@ use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::rule::BuildStepFacts;
 use crate::knowledge::build_steps::{InstalledPackage, StepYield};
 use crate::knowledge::packages::PackageManager;
-use crate::knowledge::patterns::matches_name_pattern;
+use crate::knowledge::patterns::{compile_glob, matches_name_pattern};
 use crate::knowledge::{Knowledge, fill_version};
 
 /// The depth of scripts in scripts, such as `sh -c 'sh -c …'`.
@@ -372,8 +372,7 @@ impl<'a> StageWalk<'a> {
                 let moved = words.split_last().map_or(&[][..], |(_, moved)| moved);
                 let paths: Vec<String> = moved.iter().map(|word| now.path_of(&word.text)).collect();
                 let fate = |copy: &mut LibraryCopy| {
-                    let is_apart = |path: &String| compare_path(copy, path, self.known) == PathOverlap::Apart;
-                    if paths.iter().all(is_apart) {
+                    if is_apart(copy, &paths, self.known) {
                         CopyFate::Kept
                     } else {
                         CopyFate::Unknown
@@ -396,7 +395,20 @@ impl<'a> StageWalk<'a> {
                     });
                 }
             }
-            CommandEffect::DeletesFound { roots, names } => self.delete_found(now, &roots, names.as_deref(), step),
+            CommandEffect::DeletesFound { roots, names } => {
+                let roots = roots.iter().map(|root| now.path_of(&root.text));
+                let is_mounted = |root: &String| step.mounts.iter().any(|mount| is_below(root, mount));
+                let roots: Vec<String> = roots.filter(|root| !is_mounted(root)).collect();
+                let fate = |copy: &mut LibraryCopy| {
+                    let is_other = !names.is_empty() && !names.iter().any(|name| self.may_be_found(copy, name));
+                    if is_other || is_apart(copy, &roots, self.known) {
+                        CopyFate::Kept
+                    } else {
+                        CopyFate::Unknown
+                    }
+                };
+                remove_copies(now, step, "deletes what find finds", fate);
+            }
             CommandEffect::Runs(script) if depth < NESTING => {
                 let script = JoinedText::computed(script);
                 let steps = read_inner_script(&script, &now.variables);
@@ -429,57 +441,13 @@ impl<'a> StageWalk<'a> {
         !path.starts_with('-') && !now.copies().iter().all(is_apart)
     }
 
-    fn delete_found(
-        &self,
-        now: &mut StageState,
-        roots: &[ShellWord],
-        names: Option<&[String]>,
-        step: &mut CurrentStep<'_>,
-    ) {
-        let roots = roots.iter().map(|root| now.path_of(&root.text));
-        let roots: Vec<String> = roots
-            .filter(|root| !step.mounts.iter().any(|mount| is_below(root, mount)))
-            .collect();
-        let fate = |copy: &mut LibraryCopy| {
-            let root = roots.iter().map(|root| compare_path(copy, root, self.known));
-            let is_reached = root.fold(CopyFate::Kept, |fate, root| match (fate, root) {
-                (fate, PathOverlap::Apart) => fate,
-                (CopyFate::Removed, _) | (_, PathOverlap::Around(_)) => CopyFate::Removed,
-                _ => CopyFate::Unknown,
-            });
-            let found = names.map(|names| {
-                let all = names.iter().map(|name| self.found_name(copy, name));
-                all.fold(CopyFate::Kept, |before, one| match (before, one) {
-                    (before, CopyFate::Kept) => before,
-                    (_, one) => one,
-                })
-            });
-            match (is_reached, found) {
-                (CopyFate::Kept, _) | (_, Some(CopyFate::Kept)) => CopyFate::Kept,
-                (CopyFate::Removed, Some(CopyFate::Removed)) => CopyFate::Removed,
-                _ => CopyFate::Unknown,
-            }
-        };
-        remove_copies(now, step, "deletes what find finds", fate);
-    }
-
-    /// What deleting all files and folders of a name does to a copy.
-    fn found_name(&self, copy: &LibraryCopy, name: &str) -> CopyFate {
-        let wheels = self.known.library.wheels.install.iter();
-        let wheel_folders = wheels.flat_map(|wheel| wheel.folder.split('/'));
-        let own_folders = copy.folder.iter().flat_map(|folder| folder.split('/'));
-        let matches_folder = |part: &str| {
-            let glob = crate::knowledge::patterns::compile_glob(name);
-            !part.is_empty() && glob.is_ok_and(|glob| glob.is_match(part))
-        };
-        if own_folders.chain(wheel_folders).any(matches_folder) {
-            return CopyFate::Unknown;
-        }
-        match compare_file(name, copy.cuda, self.known) {
-            PathOverlap::Apart => CopyFate::Kept,
-            PathOverlap::Files => CopyFate::Removed,
-            _ => CopyFate::Unknown,
-        }
+    /// Whether a file or folder of a name may be the library or one of its folders.
+    fn may_be_found(&self, copy: &LibraryCopy, name: &str) -> bool {
+        let wheels = self.known.library.wheels.install.iter().map(|wheel| &wheel.folder);
+        let mut folders = wheels.chain(&copy.folder).flat_map(|folder| folder.split('/'));
+        let glob = compile_glob(name).ok();
+        let is_it = |part: &str| !part.is_empty() && glob.as_ref().is_some_and(|glob| glob.is_match(part));
+        folders.any(is_it) || compare_file(name, copy.cuda, self.known) != PathOverlap::Apart
     }
 }
 
@@ -598,6 +566,13 @@ impl StageState {
             }
         }
     }
+}
+
+/// Whether no path reaches a copy.
+fn is_apart(copy: &LibraryCopy, paths: &[String], known: &Knowledge) -> bool {
+    paths
+        .iter()
+        .all(|path| compare_path(copy, path, known) == PathOverlap::Apart)
 }
 
 /// Whether a path is a folder or below it.

@@ -254,7 +254,7 @@ mod tests {
             (
                 "- {where: {status",
                 "- {where: {stats",
-                format!("7:14: of subject image: there is no field \"stats\"; did you mean \"status\"?; {has}"),
+                format!("7:21: of subject image: there is no field \"stats\"; did you mean \"status\"?; {has}"),
             ),
             (
                 "[inference, training]",
