@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::blocks::{Block, ReportPage, TableRow};
+use super::blocks::{Block, ReportPage, TableRow, headed_table};
 use super::command::assumption_words;
 use super::links::asked_words;
 use super::text_layout::{count_words, joined};
@@ -127,7 +127,7 @@ fn phase_blocks(audit: &AuditedImage) -> Vec<Block<'static>> {
     let mut blocks = headed_table(
         "phases",
         &["phase", "verdict", "because of", "may go"],
-        audit.plans.iter().map(row),
+        plain_rows(audit.plans.iter().map(row)),
     );
     for plan in &audit.plans {
         let files = [("stays", &plan.keep), ("may go", &plan.drop)];
@@ -145,7 +145,8 @@ fn file_details(phase: &str, words: &str, items: &[PlanItem]) -> Block<'static> 
     // The path breaks ties, so that the page is deterministic.
     largest.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.path.cmp(&b.path)));
     let row = |item: &&PlanItem| vec![item.path.to_string(), format_size(item.bytes), item.because.clone()];
-    let mut blocks = vec![table(&["file", "size", "because"], largest.iter().take(FILES).map(row))];
+    let rows = plain_rows(largest.iter().take(FILES).map(row));
+    let mut blocks = vec![Block::Table(vec!["file", "size", "because"], rows)];
     if let Some(more @ 1..) = items.len().checked_sub(FILES) {
         let more = count_words(more, "smaller file");
         blocks.push(Block::Line(format!("and {more}; the JSON report names them all")));
@@ -157,7 +158,11 @@ fn file_details(phase: &str, words: &str, items: &[PlanItem]) -> Block<'static> 
 /// The programs, the copies and the layers.
 fn inventory_blocks(facts: &ImageFacts) -> Vec<Block<'static>> {
     let programs = ["program", "object", "asks for", "outcome"];
-    let mut blocks = headed_table("programs", &programs, facts.consumers.iter().map(consumer_cells));
+    let mut blocks = headed_table(
+        "programs",
+        &programs,
+        plain_rows(facts.consumers.iter().map(consumer_cells)),
+    );
     let copies = [
         "version",
         "path",
@@ -168,30 +173,16 @@ fn inventory_blocks(facts: &ImageFacts) -> Vec<Block<'static>> {
         "who gets it",
     ];
     let rows = facts.copies.iter().map(|copy| copy_cells(copy, facts));
-    let mut more = headed_table("copies", &copies, rows);
+    let mut more = headed_table("copies", &copies, plain_rows(rows));
     let layers = facts.layers.iter().enumerate();
     let layers = layers.map(|(number, layer)| vec![layer_words(facts, number), format_size(layer.bytes)]);
-    more.extend(headed_table("layers", &["layer", "size"], layers));
+    more.extend(headed_table("layers", &["layer", "size"], plain_rows(layers)));
     blocks.push(Block::HtmlOnly(more));
     blocks
 }
 
-/// A table below its heading; nothing without rows.
-fn headed_table(
-    heading: &'static str,
-    columns: &[&'static str],
-    rows: impl Iterator<Item = Vec<String>>,
-) -> Vec<Block<'static>> {
-    let mut rows = rows.peekable();
-    if rows.peek().is_none() {
-        return Vec::new();
-    }
-    vec![Block::Heading(heading), table(columns, rows)]
-}
-
-fn table(columns: &[&'static str], rows: impl Iterator<Item = Vec<String>>) -> Block<'static> {
-    let rows = rows.map(|cells| TableRow::new(cells, String::new()));
-    Block::Table(columns.to_vec(), rows.collect())
+fn plain_rows(rows: impl Iterator<Item = Vec<String>>) -> Vec<TableRow> {
+    rows.map(|cells| TableRow::new(cells, String::new())).collect()
 }
 
 fn copy_cells(copy: &CuptiCopy, facts: &ImageFacts) -> Vec<String> {

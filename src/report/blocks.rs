@@ -64,6 +64,14 @@ pub(super) struct TableRow {
     pub labelled: Vec<(String, String)>,
 }
 
+/// A table below its heading; nothing without rows.
+pub(super) fn headed_table<'a>(heading: &'static str, columns: &[&'a str], rows: Vec<TableRow>) -> Vec<Block<'a>> {
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    vec![Block::Heading(heading), Block::Table(columns.to_vec(), rows)]
+}
+
 impl ReportPage<'_> {
     /// The page for a terminal with `width` columns.
     pub(crate) fn text(&self, width: usize) -> String {

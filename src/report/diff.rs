@@ -4,7 +4,7 @@ use std::iter;
 
 use serde_json::{Value, json};
 
-use super::blocks::{Block, ReportPage, TableRow};
+use super::blocks::{Block, ReportPage, TableRow, headed_table};
 use super::json::finding as finding_json;
 use super::json_parts::{gap_reports, image_identity, program_version};
 use super::text_layout::{BOLD, count_words, joined, styled};
@@ -50,10 +50,7 @@ pub(crate) fn diff_page<'a>(diff: &ImageDiff<'a>, exit: RunExit) -> ReportPage<'
         ("layers", &["", "layer", "size", "made by"], layer_rows(diff)),
     ];
     for (heading, columns, rows) in parts {
-        if !rows.is_empty() {
-            blocks.push(Block::Heading(heading));
-            blocks.push(Block::Table(columns.to_vec(), rows));
-        }
+        blocks.extend(headed_table(heading, columns, rows));
     }
     let shared = before.facts.layers.len() - diff.layers.0.len();
     blocks.push(Block::Line(format!("{} are in both", count_words(shared, "layer"))));

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use super::markdown_text::markdown_table;
 use super::text_layout::{BOLD, joined, styled, wrap_paragraph};
 use crate::judge::plan::may_fail_phase;
 use crate::judge::rule::{Rule, RuleCure, Severity};
@@ -60,7 +59,7 @@ fn severity_words(rule: &Rule, phases: &[Phase]) -> String {
 }
 
 /// When the severity is higher than usual, a sentence for each condition.
-pub(super) fn raise_words(rule: &Rule, phases: &[Phase]) -> Vec<String> {
+pub fn raise_words(rule: &Rule, phases: &[Phase]) -> Vec<String> {
     let mut conditions: Vec<String> = Vec::new();
     for (words, ..) in rule.raised() {
         if !conditions.contains(&words) {
@@ -114,7 +113,7 @@ fn raise_sentence(rule: &Rule, phases: &[Phase], condition: &str) -> String {
 }
 
 /// The command that writes a fix, and what it does.
-fn cure_words(cure: RuleCure) -> String {
+pub fn cure_words(cure: RuleCure) -> String {
     format!("`cupti-audit dockerfile IMAGE --phase PHASE`, which {}", cure.words())
 }
 
@@ -148,12 +147,14 @@ fn severity_cell(usual: Option<Severity>, raises: impl Iterator<Item = Severity>
     }
 }
 
-fn unasked_cell(rule: &Rule) -> String {
+/// The cell of a rule without a phase: the usual severity, and the highest one if conditions can raise it.
+pub fn unasked_cell(rule: &Rule) -> String {
     let raises = rule.raised().map(|(_, severity, _)| severity);
     severity_cell((!rule.off.unasked).then_some(rule.severity), raises)
 }
 
-fn phase_cell(rule: &Rule, phase: &Phase) -> String {
+/// The cell of a rule for a phase.
+pub fn phase_cell(rule: &Rule, phase: &Phase) -> String {
     let usual = phase_severity(rule, phase);
     let column = rule.severity_phase(phase);
     let raises = rule
@@ -165,83 +166,4 @@ fn phase_cell(rule: &Rule, phase: &Phase) -> String {
 }
 
 /// The heading of severities without a phase.
-const UNASKED: &str = "without --phase";
-
-/// The start of the rules page.
-const HEAD: &str = "\
-<!-- Generated from rules/*.yaml by `cargo xtask docs`; `cargo xtask docs --check` compares. Edit the rules. -->
-# Rules
-
-Each rule finds one problem. `cupti-audit rules` lists them, `cupti-audit explain ID` explains one.
-
-The table shows the severity of a finding for each phase, and without `--phase`. With several phases, the highest
-severity counts. *off* means that the rule reports nothing. *warning to error* means that a finding is usually a
-warning; the section of the rule says when it is an error.
-
-In each section, **Message** is the text of the finding. A name such as `<path>` stands for a value from the image.
-Some messages are shown as an example instead.
-
-";
-
-/// The rules as a documentation page in Markdown.
-pub fn rules_page(rules: &[Rule], phases: &[Phase]) -> String {
-    let names = phases.iter().map(|phase| phase.name.as_str());
-    let columns: Vec<&str> = ["rule", UNASKED].into_iter().chain(names).collect();
-    let rows = rules.iter().map(|rule| {
-        let of = phases.iter().map(|phase| phase_cell(rule, phase));
-        let fixed = [format!("[{0}](#{0})", rule.id), unasked_cell(rule)];
-        fixed.into_iter().chain(of)
-    });
-    let mut out = HEAD.to_owned() + &markdown_table(&columns, rows);
-    for rule in rules {
-        section(&mut out, rule, phases);
-    }
-    out
-}
-
-fn section(out: &mut String, rule: &Rule, phases: &[Phase]) {
-    let _ = writeln!(out, "\n## {}\n\n**Finds:** {}.\n", rule.id, rule.summary);
-    let raises = raise_words(rule, phases);
-    for raise in &raises {
-        let _ = writeln!(out, "- {raise}");
-    }
-    if !raises.is_empty() {
-        out.push('\n');
-    }
-    let message = rule.message_with_fields();
-    if has_own_words(&message) {
-        let _ = writeln!(out, "**Message:** {}\n", in_code(&message));
-    }
-    let _ = writeln!(out, "**Why:** {}\n", in_code(&rule.why));
-    let _ = writeln!(out, "**Fix:** {}\n", in_code(&rule.fix.with_field_names()));
-    if let Some(cure) = rule.cured_by {
-        let _ = writeln!(out, "**Or run:** {}.\n", cure_words(cure));
-    }
-    for reference in &rule.references {
-        let _ = writeln!(out, "- <{reference}>");
-    }
-}
-
-/// Whether a message has words besides its fields in angle brackets.
-fn has_own_words(message: &str) -> bool {
-    let outside = |piece: &str| {
-        piece
-            .split_once('>')
-            .map_or(piece.to_owned(), |(_, rest)| rest.to_owned())
-    };
-    message
-        .split('<')
-        .map(outside)
-        .any(|text| text.contains(char::is_alphabetic))
-}
-
-/// Marks text in angle brackets as code, so that Markdown readers do not treat it as a tag.
-fn in_code(text: &str) -> String {
-    // An unmatched bracket is a comparison, as in `cuda>=12`.
-    let mut pieces = text.split('<');
-    let first = pieces.next().unwrap_or_default().to_owned();
-    pieces.fold(first, |out, piece| match piece.split_once('>') {
-        Some((field, rest)) => format!("{out}`<{field}>`{rest}"),
-        None => format!("{out}<{piece}"),
-    })
-}
+pub const UNASKED: &str = "without --phase";

@@ -10,18 +10,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cupti_audit::knowledge::Knowledge;
-use cupti_audit::report;
+
+use crate::rules_page::rules_page;
+use crate::tools_page::tools_page;
 
 /// The pages: path and content.
 fn pages() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let known = Knowledge::built_in();
     vec![
-        (
-            root.join("docs/rules.md"),
-            report::rules::rules_page(&known.rules, &known.phases),
-        ),
-        (root.join("docs/tools.md"), report::tools::tools_page(&known)),
+        (root.join("docs/rules.md"), rules_page(&known.rules, &known.phases)),
+        (root.join("docs/tools.md"), tools_page(&known)),
     ]
 }
 

@@ -10,6 +10,8 @@ mod fixtures;
 mod layers;
 mod public_names;
 mod refresh;
+mod rules_page;
+mod tools_page;
 
 use std::process::ExitCode;
 

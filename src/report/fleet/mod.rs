@@ -6,7 +6,7 @@ pub(crate) use image_rows::json_lines;
 
 use std::collections::BTreeMap;
 
-use super::blocks::{Block, ReportPage, TableRow};
+use super::blocks::{Block, ReportPage, TableRow, headed_table};
 use super::text_layout::{BOLD, count_words, joined, styled};
 use super::words::ReportTone;
 use crate::fleet::{ChangedImage, FleetChange, FleetSummary, ImageResult};
@@ -50,9 +50,7 @@ pub(crate) fn fleet_page(summary: &FleetSummary, change: Option<&FleetChange>) -
     for (heading, columns, mut rows) in parts {
         let more = rows.len().saturating_sub(ROWS);
         rows.truncate(ROWS);
-        if !rows.is_empty() {
-            blocks.extend([Block::Heading(heading), Block::Table(columns.to_vec(), rows)]);
-        }
+        blocks.extend(headed_table(heading, columns, rows));
         if more > 0 {
             blocks.push(Block::Line(format!("and {more} more, which --format json has")));
         }

@@ -30,7 +30,7 @@ fn words(state: ReadinessState) -> &'static str {
 }
 
 /// A tool's need of CUPTI, in words.
-pub(super) fn cupti_need_words(cupti: CuptiNeed) -> &'static str {
+pub fn cupti_need_words(cupti: CuptiNeed) -> &'static str {
     match cupti {
         CuptiNeed::InImage => "in the image",
         CuptiNeed::BringsItsOwn => "brings its own",

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::profilers::cupti_need_words;
-use super::text_layout::joined;
-use crate::knowledge::{ConsumerProfile, FailureImpact, Knowledge, ProfileEvidence, Profiler, RequestKind};
+use cupti_audit::knowledge::{ConsumerProfile, FailureImpact, Knowledge, ProfileEvidence, Profiler, RequestKind};
+use cupti_audit::report::profilers::cupti_need_words;
 
 /// The start of the tools page.
 const HEAD: &str = "\
@@ -47,7 +46,8 @@ pub fn tools_page(known: &Knowledge) -> String {
     out.push_str(TOOLS);
     for tool in &known.profilers {
         let said = &tool.profile;
-        let names = joined(tool.names().map(|name| format!("`{name}`")), " ");
+        let names: Vec<String> = tool.names().map(|name| format!("`{name}`")).collect();
+        let names = names.join(" ");
         let cupti = cupti_need_words(said.cupti);
         let evidence = tool_evidence(known, tool);
         let _ = writeln!(
