@@ -1,6 +1,7 @@
 //! Reads what a command of a RUN instruction does to the packages and files of a stage, by the table of build steps.
 
 use super::shell_steps::ShellWord;
+use super::stages::SHELLS;
 use crate::knowledge::build_steps::{BuildStepTable, ManagerProgram};
 use crate::knowledge::packages::PackageManager;
 use crate::knowledge::patterns::matches_name_pattern;
@@ -73,9 +74,6 @@ pub(super) struct Removal {
     /// Whether it also removes packages that no other needs.
     pub with_orphans: bool,
 }
-
-/// The programs that read a script.
-const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "zsh", "ksh"];
 
 /// Reads a simple command; `input` is its standard input if the script shows it.
 pub(super) fn read_command(words: &[ShellWord], input: Option<&str>, table: &BuildStepTable) -> CommandEffect {

@@ -260,16 +260,8 @@ impl ScriptReader<'_> {
                 }
                 vec![self.maybe(|reader| reader.list(&each.body))]
             }
-            CompoundCommand::While(each) => vec![self.maybe(|reader| {
-                let mut steps = reader.list(&each.condition);
-                steps.extend(reader.list(&each.body));
-                steps
-            })],
-            CompoundCommand::Until(each) => vec![self.maybe(|reader| {
-                let mut steps = reader.list(&each.condition);
-                steps.extend(reader.list(&each.body));
-                steps
-            })],
+            CompoundCommand::While(each) => vec![self.repeated(&each.condition, &each.body)],
+            CompoundCommand::Until(each) => vec![self.repeated(&each.condition, &each.body)],
             CompoundCommand::Case(case) => {
                 let bodies = case.cases.iter();
                 bodies
@@ -284,6 +276,10 @@ impl ScriptReader<'_> {
             | CompoundCommand::Foreach(_)
             | CompoundCommand::Always(_) => vec![ShellStep::Unreadable],
         }
+    }
+
+    fn repeated(&mut self, condition: &StmtSeq, body: &StmtSeq) -> ShellStep {
+        self.maybe(|reader| [reader.list(condition), reader.list(body)].concat())
     }
 
     fn simple(&mut self, simple: &SimpleCommand, input: Option<String>) -> Vec<ShellStep> {

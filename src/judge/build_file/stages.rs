@@ -98,7 +98,7 @@ enum StageShell {
 }
 
 /// The names that a shell may have.
-const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "ksh", "zsh", "busybox"];
+pub(super) const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "ksh", "zsh", "busybox"];
 
 /// The keywords of Dockerfiles.
 const KEYWORDS: [&str; 18] = [
