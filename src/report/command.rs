@@ -70,7 +70,7 @@ pub(super) fn assumptions_json(facts: &ImageFacts) -> serde_json::Value {
 
 /// The programs that the container's command starts.
 pub(super) fn programs_json(facts: &ImageFacts) -> serde_json::Value {
-    let start = facts.contexts.as_is.commands.start();
+    let start = &facts.contexts.as_is.commands.start;
     let program = |program: &StartedProgram| {
         json!({
             "path": program.path.as_deref().map(escaped),
@@ -123,7 +123,7 @@ fn rank_name(rank: Rank) -> &'static str {
 
 /// The programs as lines, each with its loader variables.
 pub(super) fn program_lines(facts: &ImageFacts) -> Vec<String> {
-    let start = facts.contexts.as_is.commands.start();
+    let start = &facts.contexts.as_is.commands.start;
     let mut lines = Vec::new();
     let config = &facts.image.config;
     if config.command.is_empty() && config.running.is_none() {

@@ -93,9 +93,9 @@ pub(super) fn ask_processes(
 
 /// The assumptions behind the results.
 fn rested_assumptions(context: &ProcessContext, found: &CuptiFiles, basis: &AnswerBasis) -> Vec<Assumption> {
-    let of_command = context.commands.assumptions().into_iter().filter(|_| basis.environment);
+    let of_command = context.commands.assumptions().iter().filter(|_| basis.environment);
     let given = find_given_assumption(context, &basis.given);
-    let mut assumptions: Vec<Assumption> = of_command.chain(given).collect();
+    let mut assumptions: Vec<Assumption> = of_command.cloned().chain(given).collect();
     assumptions.extend(file_assumptions(context, found));
     assumptions.sort();
     assumptions.dedup();

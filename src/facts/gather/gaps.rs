@@ -45,7 +45,7 @@ pub(super) fn find_gaps(
         .filter(|opener| contexts.as_is.is_commands(&opener.object));
     let unknown = "whether it opens the library, and by which name, is known only when it runs";
     gaps.extend(own.map(|opener| gap(format!("what {} opens", opener.object), unknown)));
-    if contexts.as_is.commands.start().is_cut_short {
+    if contexts.as_is.commands.start.is_cut_short {
         let what = "what the container's command starts".to_owned();
         gaps.push(gap(what, "its scripts are too long to be followed to their end"));
     }

@@ -1,7 +1,6 @@
 //! Lists the processes that the container's command may start: the programs of the highest rank, one per environment.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use container_start::{
     Assumption, Branch, ContainerCommand, ContainerStart, Environment, Hole, LOADER_VARIABLES, StartedProgram, Value,
@@ -17,8 +16,6 @@ use crate::knowledge::KnowledgeTables;
 /// One process that the command may start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommandEntry {
-    /// The complete reading of the command.
-    pub start: Arc<ContainerStart>,
     /// The words of the program, up to the first unknown one.
     pub program: Vec<String>,
     /// Its variables, without their unknown parts.
@@ -63,35 +60,24 @@ pub(crate) fn read_command(
     };
     let mut start = read_start(&command, &files, &tables.launchers);
     fill_given(&mut start, given);
-    let start = Arc::new(start);
-    let reading = EntryReading {
-        start: &start,
-        command: &command,
-        rootfs,
-    };
-    let mut entries = reading.entries(&start.programs);
+    let read = |programs: &[StartedProgram]| list_entries(programs, &command.user, rootfs);
+    let mut entries = read(&start.programs);
     if entries.is_empty() {
         entries.push(CommandEntry {
-            start: Arc::clone(&start),
             program: command.words.clone(),
             variables: environment.clone(),
             working_dir: Some(command.directory.clone()),
             ..CommandEntry::default()
         });
     }
-    let mut more = reading.entries(&start.when_given);
+    let mut more = read(&start.when_given);
     more.retain(|entry| !entries.iter().any(|known| known.loads_like(entry)));
     CommandReading {
+        start,
         environment: environment.clone(),
         entries,
         when_given: more,
     }
-}
-
-struct EntryReading<'r> {
-    start: &'r Arc<ContainerStart>,
-    command: &'r ContainerCommand,
-    rootfs: &'r Rootfs,
 }
 
 /// Replaces unknown values with the variables that the user passes, which are the final ones.
@@ -113,54 +99,42 @@ fn fill_given(start: &mut ContainerStart, given: &[(String, String)]) {
     }
 }
 
-impl EntryReading<'_> {
-    /// The processes of the highest rank.
-    fn entries(&self, programs: &[StartedProgram]) -> Vec<CommandEntry> {
-        let rank = programs.first().map(|program| program.rank);
-        let top = programs.iter().filter(|program| Some(program.rank) == rank);
-        let mut entries: Vec<CommandEntry> = Vec::new();
-        for program in top {
-            for environment in &program.environments {
-                let entry = self.entry(program, &environment.variables, &environment.branches);
-                if !entries.iter().any(|known| known.loads_like(&entry)) {
-                    entries.push(entry);
-                }
+/// The processes of the highest rank. `own_user` is the user in the image config.
+fn list_entries(programs: &[StartedProgram], own_user: &str, rootfs: &Rootfs) -> Vec<CommandEntry> {
+    let rank = programs.first().map(|program| program.rank);
+    let top = programs.iter().filter(|program| Some(program.rank) == rank);
+    let mut entries: Vec<CommandEntry> = Vec::new();
+    for program in top {
+        for environment in &program.environments {
+            let entry = read_entry(program, environment, own_user, rootfs);
+            if !entries.iter().any(|known| known.loads_like(&entry)) {
+                entries.push(entry);
             }
         }
-        entries
     }
+    entries
+}
 
-    fn entry(
-        &self,
-        program: &StartedProgram,
-        environment: &BTreeMap<String, Value>,
-        branches: &[Branch],
-    ) -> CommandEntry {
-        let text = |(name, value): (&String, &Value)| (name.clone(), value.filled(""));
-        let unknown = LOADER_VARIABLES.into_iter().filter_map(|name| {
-            let value = environment.get(name).filter(|value| value.hole().is_some())?;
-            Some((name, value.clone()))
-        });
-        let user = program
-            .user
-            .text()
-            .filter(|user| !is_same_user(user, &self.command.user));
-        let called = program.path.as_ref().map(|path| RootPath::new(path.as_bytes()));
-        let executable = called
-            .as_ref()
-            .and_then(|path| self.rootfs.lookup(&path.absolute()).ok());
-        CommandEntry {
-            start: Arc::clone(self.start),
-            program: program.words.iter().map_while(Value::text).map(str::to_owned).collect(),
-            variables: environment.iter().map(text).collect(),
-            unknown: unknown.collect(),
-            branches: branches.to_vec(),
-            user: user.map(str::to_owned),
-            working_dir: program.directory.text().map(str::to_owned),
-            executable: executable.map(|found| found.path),
-            called,
-            by_loader: program.is_loader_argument,
-        }
+fn read_entry(program: &StartedProgram, environment: &Environment, own_user: &str, rootfs: &Rootfs) -> CommandEntry {
+    let variables = &environment.variables;
+    let text = |(name, value): (&String, &Value)| (name.clone(), value.filled(""));
+    let unknown = LOADER_VARIABLES.into_iter().filter_map(|name| {
+        let value = variables.get(name).filter(|value| value.hole().is_some())?;
+        Some((name, value.clone()))
+    });
+    let user = program.user.text().filter(|user| !is_same_user(user, own_user));
+    let called = program.path.as_ref().map(|path| RootPath::new(path.as_bytes()));
+    let executable = called.as_ref().and_then(|path| rootfs.lookup(&path.absolute()).ok());
+    CommandEntry {
+        program: program.words.iter().map_while(Value::text).map(str::to_owned).collect(),
+        variables: variables.iter().map(text).collect(),
+        unknown: unknown.collect(),
+        branches: environment.branches.clone(),
+        user: user.map(str::to_owned),
+        working_dir: program.directory.text().map(str::to_owned),
+        executable: executable.map(|found| found.path),
+        called,
+        by_loader: program.is_loader_argument,
     }
 }
 
@@ -200,6 +174,8 @@ fn is_same_user(one: &str, other: &str) -> bool {
 /// The reading of the container's command.
 #[derive(Debug, Clone, Default)]
 pub struct CommandReading {
+    /// The complete reading.
+    pub start: ContainerStart,
     /// The initial environment of the command: the image's, overridden by the user's variables.
     pub environment: BTreeMap<String, String>,
     /// The processes that it may start, at least one.
@@ -209,32 +185,15 @@ pub struct CommandReading {
 }
 
 impl CommandReading {
-    /// The shared reading of the command.
-    pub fn start(&self) -> Arc<ContainerStart> {
-        self.entries
-            .first()
-            .map(|entry| Arc::clone(&entry.start))
-            .unwrap_or_default()
-    }
-
     /// The assumptions on the path to its programs.
-    pub fn assumptions(&self) -> Vec<Assumption> {
-        self.start()
-            .programs
-            .first()
-            .map(|program| program.assumptions.clone())
-            .unwrap_or_default()
-    }
-
-    /// The place where a script runs ldconfig.
-    pub(crate) fn ldconfig_place(&self) -> Option<String> {
-        self.start().ldconfig.clone()
+    pub fn assumptions(&self) -> &[Assumption] {
+        let first = self.start.programs.first();
+        first.map_or(&[], |program| &program.assumptions)
     }
 
     /// Whether a script changes the configuration of ldconfig.
     pub(crate) fn changes_configuration(&self) -> bool {
-        let start = self.start();
-        let mut changes = start.changed_files.iter();
+        let mut changes = self.start.changed_files.iter();
         changes.any(|change| change.path.starts_with("/etc/ld.so.conf"))
     }
 }

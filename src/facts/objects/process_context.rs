@@ -173,7 +173,7 @@ pub fn build_contexts(
         other_loaders: Arc::default(),
     }
     .with_entry(&entry);
-    if as_is.commands.ldconfig_place().is_some() {
+    if as_is.commands.start.ldconfig.is_some() {
         as_is = ProcessContext {
             own_cache: as_is.linker.clone(),
             ..with_new_cache(&as_is, image.layers.len())

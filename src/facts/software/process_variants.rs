@@ -98,7 +98,7 @@ impl ProcessVariants {
                 variants.contexts.push((context.with_entry(&filled), why.clone()));
             }
         }
-        if let Some(place) = context.commands.ldconfig_place() {
+        if let Some(place) = &context.commands.start.ldconfig {
             variants
                 .contexts
                 .push((context.with_own_cache(), format!("{place} runs ldconfig")));
@@ -217,8 +217,7 @@ pub(crate) fn file_assumptions(context: &ProcessContext, found: &CuptiFiles) -> 
         let mut files = found.files.iter();
         path.starts_with("/etc/ld.so") || files.any(|(file, _)| is_below(file))
     };
-    let start = context.commands.start();
-    let changes = start.changed_files.iter();
+    let changes = context.commands.start.changed_files.iter();
     let changes = changes.filter(|change| is_of_library(&change.path) && !found.files.is_empty());
     let assumption = |change: &container_start::ChangedFile| {
         let id = format!("files:{}@{}", change.path, change.place);

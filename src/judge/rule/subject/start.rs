@@ -65,7 +65,7 @@ pub(super) fn of_command(facts: &ImageFacts) -> Vec<RuleSubject> {
 fn idle_program(facts: &ImageFacts) -> Option<String> {
     let context = &facts.contexts.as_is;
     let name = context.entry.program.first()?.rsplit('/').next()?.to_owned();
-    let is_alone = context.commands.start().programs.len() == 1 && facts.command_failure.is_none();
+    let is_alone = context.commands.start.programs.len() == 1 && facts.command_failure.is_none();
     (is_alone && context.tables.launchers.is_utility(&name)).then_some(name)
 }
 
