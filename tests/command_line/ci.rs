@@ -239,7 +239,7 @@ fn github_pushes_only_what_passes_and_shows_it_either_way() {
     assert!(printed.contains("::error title=headers-only-cupti"), "{printed}");
     assert_eq!(sarif(&project.join("cupti-audit.sarif")).0, 1);
     let summary = fs::read_to_string(project.join("summary")).unwrap();
-    assert!(summary.contains("`headers-only-cupti`"), "{summary}");
+    assert!(summary.contains(r"**error\[headers-only-cupti\]: "), "{summary}");
 }
 
 /// Runs the audit script of our action as a GitHub runner does. Returns the exit code, the annotations, the outputs and

@@ -127,7 +127,7 @@ fn a_phase_without_its_profile_is_unknown_to_rules_and_flags() {
     assert_eq!(
         errors(&alone),
         [
-            "error: rules/no-trace.yaml:5:10: there is no phase \"tracing\"; did you mean \"training\"?; there is inference, profiling, training"
+            "error: rules/no-trace.yaml:5:19: there is no phase \"tracing\"; did you mean \"training\"?; there is inference, profiling, training"
         ]
     );
     let unknown = project.run(&[], &["--phase", "tracing", &image]);
