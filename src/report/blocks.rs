@@ -88,7 +88,6 @@ impl ReportPage<'_> {
 impl Block<'_> {
     fn text(&self, width: usize) -> String {
         match self {
-            Self::Title(_) => String::new(),
             // Wrapped before styling, because textwrap would count terminal sequences.
             Self::Answer(tone, text) => styled(tone.style(), wrap_paragraph("", text, width).trim_end()) + "\n",
             Self::Heading(text) => format!("\n{}\n", styled(BOLD, text)),
@@ -123,7 +122,7 @@ impl Block<'_> {
             ),
             Self::TextLines(lines) => lines.clone(),
             Self::TextOnly(blocks) => blocks.iter().map(|block| block.text(width)).collect(),
-            Self::List(_) | Self::Details(..) | Self::Links(_) | Self::HtmlOnly(_) => String::new(),
+            Self::Title(_) | Self::List(_) | Self::Details(..) | Self::Links(_) | Self::HtmlOnly(_) => String::new(),
         }
     }
 

@@ -395,20 +395,7 @@ impl<'a> StageWalk<'a> {
                     });
                 }
             }
-            CommandEffect::DeletesFound { roots, names } => {
-                let roots = roots.iter().map(|root| now.path_of(&root.text));
-                let is_mounted = |root: &String| step.mounts.iter().any(|mount| is_below(root, mount));
-                let roots: Vec<String> = roots.filter(|root| !is_mounted(root)).collect();
-                let fate = |copy: &mut LibraryCopy| {
-                    let is_other = !names.is_empty() && !names.iter().any(|name| self.may_be_found(copy, name));
-                    if is_other || is_apart(copy, &roots, self.known) {
-                        CopyFate::Kept
-                    } else {
-                        CopyFate::Unknown
-                    }
-                };
-                remove_copies(now, step, "deletes what find finds", fate);
-            }
+            CommandEffect::DeletesFound { roots, names } => self.delete_found(now, &roots, &names, step),
             CommandEffect::Runs(script) if depth < NESTING => {
                 let script = JoinedText::computed(script);
                 let steps = read_inner_script(&script, &now.variables);
@@ -439,6 +426,21 @@ impl<'a> StageWalk<'a> {
         let place = now.path_of(path);
         let is_apart = |copy: &LibraryCopy| compare_path(copy, &place, self.known) == PathOverlap::Apart;
         !path.starts_with('-') && !now.copies().iter().all(is_apart)
+    }
+
+    fn delete_found(&self, now: &mut StageState, roots: &[ShellWord], names: &[String], step: &mut CurrentStep<'_>) {
+        let roots = roots.iter().map(|root| now.path_of(&root.text));
+        let is_mounted = |root: &String| step.mounts.iter().any(|mount| is_below(root, mount));
+        let roots: Vec<String> = roots.filter(|root| !is_mounted(root)).collect();
+        let fate = |copy: &mut LibraryCopy| {
+            let is_other = !names.is_empty() && !names.iter().any(|name| self.may_be_found(copy, name));
+            if is_other || is_apart(copy, &roots, self.known) {
+                CopyFate::Kept
+            } else {
+                CopyFate::Unknown
+            }
+        };
+        remove_copies(now, step, "deletes what find finds", fate);
     }
 
     /// Whether a file or folder of a name may be the library or one of its folders.

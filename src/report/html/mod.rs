@@ -52,7 +52,7 @@ impl HtmlReport {
         }
     }
 
-    fn add(&mut self, section: Markup, entry: ImageEntry) {
+    fn add(&mut self, section: &Markup, entry: ImageEntry) {
         let number = self.sections.len() + 1;
         let section = html! { section id={ "image-" (number) } { (section) } };
         self.sections.push(section.into_string());
@@ -123,7 +123,7 @@ impl ReportWriter for HtmlReport {
     fn audited(&mut self, audit: &AuditedImage) -> String {
         let section = audit_page(audit, &self.rules).blocks();
         self.add(
-            section,
+            &section,
             ImageEntry {
                 tone: ReportTone::of_image(audit),
                 image: image_name(&audit.facts),
@@ -140,7 +140,7 @@ impl ReportWriter for HtmlReport {
 
     fn unread(&mut self, unread: &UnreadImage) -> String {
         self.add(
-            unread_page(unread).blocks(),
+            &unread_page(unread).blocks(),
             ImageEntry {
                 tone: ReportTone::Bad,
                 image: escape::escape_bytes(unread.image.as_bytes()),
