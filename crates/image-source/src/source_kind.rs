@@ -40,58 +40,49 @@ const FOREIGN_SCHEMES: [(&str, &str); 9] = [
     ("tarball", "docker-archive:FILE"),
 ];
 
-/// The kind of source of an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SourceKind {
+/// Declares the kinds. A row has a doc line, the variant, and the scheme before the colon of a reference.
+macro_rules! source_kinds {
+    ($(#[$doc:meta] $kind:ident $scheme:literal,)+) => {
+        /// The kind of source of an image.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum SourceKind {
+            $(#[$doc] $kind,)+
+        }
+
+        impl SourceKind {
+            /// All kinds, in the order of the help.
+            pub const ALL: [Self; [$($scheme),+].len()] = [$(Self::$kind),+];
+
+            /// The scheme before the colon of a reference; also the kind's name in reports.
+            pub fn scheme(self) -> &'static str {
+                match self { $(Self::$kind => $scheme,)+ }
+            }
+        }
+    };
+}
+
+source_kinds! {
     /// A registry that implements the OCI distribution specification.
-    Docker,
+    Docker "docker",
     /// The socket of a Docker Engine.
-    DockerDaemon,
+    DockerDaemon "docker-daemon",
     /// The socket of Podman's Docker-compatible service.
-    Podman,
+    Podman "podman",
     /// The output of `docker save`.
-    DockerArchive,
+    DockerArchive "docker-archive",
     /// An OCI image layout in a folder.
-    Oci,
+    Oci "oci",
     /// An OCI image layout in a tar archive.
-    OciArchive,
+    OciArchive "oci-archive",
     /// An unpacked root file system.
-    Rootfs,
+    Rootfs "rootfs",
     /// A root file system in a tar archive, such as the output of `docker export`.
-    RootfsArchive,
+    RootfsArchive "rootfs-archive",
     /// An Apptainer or Singularity image, or a bare squashfs.
-    Sif,
+    Sif "sif",
 }
 
 impl SourceKind {
-    /// All kinds, in the order of the help.
-    pub const ALL: [Self; 9] = [
-        Self::Docker,
-        Self::DockerDaemon,
-        Self::Podman,
-        Self::DockerArchive,
-        Self::Oci,
-        Self::OciArchive,
-        Self::Rootfs,
-        Self::RootfsArchive,
-        Self::Sif,
-    ];
-
-    /// The scheme before the colon of a reference; also the kind's name in reports.
-    pub fn scheme(self) -> &'static str {
-        match self {
-            Self::Docker => "docker",
-            Self::DockerDaemon => "docker-daemon",
-            Self::Podman => "podman",
-            Self::DockerArchive => "docker-archive",
-            Self::Oci => "oci",
-            Self::OciArchive => "oci-archive",
-            Self::Rootfs => "rootfs",
-            Self::RootfsArchive => "rootfs-archive",
-            Self::Sif => "sif",
-        }
-    }
-
     /// The kind with the scheme `scheme`.
     pub(crate) fn from_scheme(scheme: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.scheme() == scheme)
@@ -117,7 +108,12 @@ impl SourceKind {
 
     /// Whether the source has no image config: a folder or an archive is read as `/`.
     pub fn is_bare_root(self) -> bool {
-        matches!(self, Self::Rootfs | Self::RootfsArchive | Self::Sif)
+        match self {
+            Self::Rootfs | Self::RootfsArchive | Self::Sif => true,
+            Self::Docker | Self::DockerDaemon | Self::Podman | Self::DockerArchive | Self::Oci | Self::OciArchive => {
+                false
+            }
+        }
     }
 
     /// The reference without its scheme, if it names the same image for other users; `None` for a host path.
@@ -148,25 +144,9 @@ impl SourceKind {
 mod tests {
     use super::SourceKind;
 
-    /// The compiler requires a new kind here, which is a reminder to extend [`SourceKind::ALL`].
-    fn place(kind: SourceKind) -> usize {
-        match kind {
-            SourceKind::Docker => 0,
-            SourceKind::DockerDaemon => 1,
-            SourceKind::Podman => 2,
-            SourceKind::DockerArchive => 3,
-            SourceKind::Oci => 4,
-            SourceKind::OciArchive => 5,
-            SourceKind::Rootfs => 6,
-            SourceKind::RootfsArchive => 7,
-            SourceKind::Sif => 8,
-        }
-    }
-
     #[test]
     fn every_kind_is_found_by_its_scheme() {
-        for (at, kind) in SourceKind::ALL.into_iter().enumerate() {
-            assert_eq!(place(kind), at);
+        for kind in SourceKind::ALL {
             assert_eq!(SourceKind::from_scheme(kind.scheme()), Some(kind));
         }
         assert_eq!(SourceKind::from_scheme("containers-storage"), None);
