@@ -75,6 +75,7 @@ pub(crate) const FINDING_FORMATS: [NamedFormat; 8] = [
     ("markdown", "For a comment on a pull request, or the summary of a job", ReportFormat::Markdown),
     ("github", "Annotations of GitHub Actions", ReportFormat::GitHub),
     ("html", "A single page for a browser", ReportFormat::Html),
+    // Last, because `check` has all others.
     ("attestation", "The predicate of an in-toto attestation, for cosign to sign", ReportFormat::Attestation),
 ];
 

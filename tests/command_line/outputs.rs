@@ -1,6 +1,7 @@
 //! Several reports in one run: each goes to its own output, complete or not at all.
 
 use crate::support::run;
+use serde_json::{Value, json};
 use std::fs;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -48,18 +49,33 @@ fn files_hold_what_standard_output_would() {
     assert_eq!(names(folder.path()), ["old.json", "report.txt"]);
 }
 
+/// The formats that a command offers.
+fn offered_formats(command: &[&str]) -> String {
+    let (_, _, refused) = said(&run(&[command, &["--format", "none", IMAGE]].concat()));
+    let offered = refused
+        .split_once("[possible values: ")
+        .and_then(|(_, rest)| rest.split_once(']'));
+    offered.expect(&refused).0.to_owned()
+}
+
+#[test]
+fn the_schema_of_the_config_lists_every_format() {
+    let schema: Value = serde_json::from_slice(&run(&["schema", "config"]).stdout).unwrap();
+    let offered = offered_formats(&[]);
+    let names: Vec<&str> = offered.split(", ").collect();
+    assert_eq!(schema["properties"]["format"]["enum"], json!(names));
+    let pattern = format!("^({})=.+$", names.join("|"));
+    assert_eq!(schema["properties"]["outputs"]["items"]["pattern"], pattern);
+}
+
 #[test]
 fn check_offers_the_formats_of_a_dockerfile() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("Dockerfile");
     fs::write(&file, "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\n").unwrap();
     let check = |option: &str, value: &str| said(&run(&["check", option, value, file.to_str().unwrap()]));
-    let (_, _, refused) = check("--format", "attestation");
-    let offered = refused
-        .split_once("[possible values: ")
-        .and_then(|(_, rest)| rest.split_once(']'));
-    let offered = offered.expect(&refused).0;
-    assert_eq!(offered, "text, json, sarif, junit, markdown, github, html");
+    let offered = offered_formats(&["check"]);
+    assert_eq!(format!("{offered}, attestation"), offered_formats(&[]));
     for format in offered.split(", ") {
         assert_eq!(check("--format", format).0, Some(0), "{format}");
     }
@@ -144,12 +160,10 @@ fn links_are_followed_and_devices_are_written_to() {
 
 #[test]
 fn a_wrong_form_is_answered_with_the_right_ones() {
+    let names = offered_formats(&[]);
     for (given, words) in [
         ("json", "expected FORMAT=FILE, such as json=audit.json"),
-        (
-            "pdf=a.pdf",
-            "no format is called \"pdf\"; there are text, json, sarif, junit, markdown, github, html, attestation",
-        ),
+        ("pdf=a.pdf", &*format!("no format is called \"pdf\"; there are {names}")),
         ("json=", "there is no file after json="),
     ] {
         let (code, _, error) = said(&run(&["-o", given, IMAGE]));
