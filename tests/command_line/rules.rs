@@ -222,6 +222,19 @@ fn what_every_rule_says_the_first_time_it_finds_something() {
     insta::assert_snapshot!("messages", out);
 }
 
+#[test]
+fn a_cuda_runtime_of_another_major_version_is_worse_than_one_of_another_minor_version() {
+    for (version, cell) in [("12.5.82", Severity::Note), ("13.0.48", Severity::Warning)] {
+        let cell = Some(cell);
+        let judged = of_release("devel", version);
+        assert_eq!(
+            judged.rules()["cupti-cudart-mismatch"],
+            [cell, None, cell, cell],
+            "{version}"
+        );
+    }
+}
+
 /// 5000 lines that include 300 files each: the limit is reported once, and the rule gives no findings.
 #[test]
 fn too_many_includes_leave_open_what_is_named() {

@@ -91,3 +91,45 @@ impl Rule {
 fn meets(conditions: &[FieldCondition], subject: &RuleSubject) -> bool {
     conditions.iter().all(|condition| condition.holds(&subject.fields))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::judge_subjects;
+    use crate::judge::rule::RuleSubject;
+    use crate::knowledge::rule::{Severity, compile_rule};
+    use crate::knowledge::yaml_text::YamlText;
+    use crate::knowledge::{Knowledge, Phase};
+
+    const RULE: &str = "summary: s\nsubject: rivals\nwhere: {}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n\
+                        phases: {inference: off, training: warning, profiling: error, own: off}\n";
+
+    #[test]
+    fn the_highest_severity_of_the_requested_phases_counts() {
+        let tables = Knowledge::built_in().tables;
+        let phase = |name: &&str| match *name {
+            "own" | "other" => Phase::read(name, YamlText::of("summary: s\nlike: profiling\n"), &[], tables).unwrap(),
+            name => Knowledge::built_in().phases_named(&[name.to_owned()]).remove(0),
+        };
+        let rule = compile_rule(
+            "x",
+            YamlText::of(RULE),
+            &["inference", "training", "profiling", "own"],
+            &[],
+        )
+        .unwrap();
+        let subjects = [RuleSubject::of_rivals("a and b", "c")];
+        for (asked, severity) in [
+            (&[][..], Some(Severity::Note)),
+            (&["inference"], None),
+            (&["inference", "training"], Some(Severity::Warning)),
+            (&["training", "profiling"], Some(Severity::Error)),
+            // The rule names one phase of the user; the other has the severity of the phase that it is like.
+            (&["own"], None),
+            (&["other"], Some(Severity::Error)),
+        ] {
+            let phases: Vec<Phase> = asked.iter().map(phase).collect();
+            let found = judge_subjects(std::slice::from_ref(&rule), &subjects, &phases);
+            assert_eq!(found.first().map(|finding| finding.severity), severity, "{asked:?}");
+        }
+    }
+}
