@@ -119,6 +119,30 @@ fn rules_and_phases_of_the_user_count_like_those_of_the_program() {
     );
 }
 
+/// A gap keeps a phase from passing, but not from failing.
+#[test]
+fn an_error_fails_its_phase_despite_a_gap() {
+    let loads = RULE.replace("absent", "unloadable");
+    let project = Project::new(&[("rules/loads.yaml", &loads.replace("tracing", "training"))]);
+    let output = project.run(&[], &["--format", "json", "--rules", "rules", &image("entry-unknown")]);
+    let phases = &reports(&output)[0]["phases"];
+    let verdicts = ["inference", "training"].map(|phase| phases[phase]["verdict"].clone());
+    assert_eq!(verdicts, ["unknown", "fail"]);
+}
+
+/// In this image the tool works only after the container runtime has run ldconfig.
+#[test]
+fn a_tool_that_a_phase_needs_must_be_ready_in_the_unchanged_image() {
+    let phase = "summary: s\nlike: inference\nprofilers: {needs: [own-tool]}\n";
+    let project = Project::new(&[("profiles/phases/own.yaml", phase)]);
+    let own = ["--format", "json", "--profiles", "profiles", "--phase", "own"];
+    let [late, good] = ["conf-without-ldconfig", "devel"].map(|name| {
+        let report = reports(&project.run(&[], &[&own[..], &[&image(name)]].concat())).remove(0);
+        severity(&report, "phase-need-unmet")
+    });
+    assert_eq!((late, good), (Some("error".into()), None));
+}
+
 #[test]
 fn a_phase_without_its_profile_is_unknown_to_rules_and_flags() {
     let project = Project::new(&[("rules/no-trace.yaml", RULE)]);
@@ -357,6 +381,13 @@ fn a_suppression_that_matches_nothing_is_a_finding_of_the_run() {
         rules(&run(&["--config", "other.yaml", &headers, &empty])),
         [found("headers-only-cupti"), last]
     );
+    // A finding about the whole image has no path, so that no path matches it.
+    let absent = SUPPRESSED.replace("headers-only-cupti", "cupti-absent");
+    let absent = absent.replace("/headers-only", "/empty").replace("/usr/local", "");
+    fs::write(project.path().join("absent.yaml"), absent).unwrap();
+    let mut both = found("cupti-absent");
+    both.extend(found("unused-suppression"));
+    assert_eq!(rules(&run(&["--config", "absent.yaml", &empty])), [both]);
     // The suppression may apply to the unreadable image, so it is not reported as unused.
     let open = run(&["--config", "other.yaml", "oci:gone", &headers]);
     assert_eq!(rules(&open)[0], found("headers-only-cupti"));
@@ -402,6 +433,13 @@ fn an_accepted_assumption_that_the_image_has_not_is_a_finding_of_the_run() {
         run("2027-06-30", &option).0,
         ["no assumption of the verdict has the id launcher@/entrypoint.sh:4, which is accepted on the command line"]
     );
+    let strict = |more: &[&str]| {
+        project.code(
+            &[],
+            &[&["--no-config", "--strict"], more, &with_mpirun, &[&image]].concat(),
+        )
+    };
+    assert_eq!((strict(&[]), strict(&["--fail-on", "never"])), (2, 0));
     // The result of `links` depends on no assumption.
     assert_eq!(
         project.code(&[], &["links", "--fail-on", "warning", &image, "/usr/bin"]),
@@ -675,6 +713,7 @@ fn a_check_says_what_it_cannot_see_and_strict_makes_it_open() {
     let project = Project::new(&[
         ("Dockerfile", text),
         ("known", "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\n"),
+        ("strict.yaml", "strict: true\n"),
     ]);
     let check = |more: &[&str]| {
         let output = project.run(&[], &[&["check", "--phase", "training"], more].concat());
@@ -684,6 +723,7 @@ fn a_check_says_what_it_cannot_see_and_strict_makes_it_open() {
     let unseen = "not seen: line 2 runs ./install.sh; line 3 installs -r list.txt";
     assert_eq!(check(&[]), (unseen.to_owned(), 0));
     assert_eq!(check(&["--strict"]), (unseen.to_owned(), 2));
+    assert_eq!(check(&["--config", "strict.yaml"]), (unseen.to_owned(), 2));
     assert_eq!(check(&["--strict", "--fail-on", "never"]), (unseen.to_owned(), 0));
     let known = "· known: none of the known traps; libcupti: from nvidia/cuda:12.4.1-devel-ubuntu22.04";
     assert_eq!(check(&["--strict", "known"]), (known.to_owned(), 0));
