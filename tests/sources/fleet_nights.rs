@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::fleet_images::{fleet, outcome};
+use crate::fleet_images::{fleet, outcome, results};
 
 /// A worklist with other names for the images in `listed`.
 fn named(listed: &[Value], names: &[&[&str]]) -> String {
@@ -15,6 +15,26 @@ fn named(listed: &[Value], names: &[&[&str]]) -> String {
         line.to_string()
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn an_image_that_moved_since_the_list_has_no_result() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (cache, work, out) = (dir.path().join("cache"), path("work"), path("out"));
+    let image = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images/devel");
+    let (_, line, _) = outcome(fleet(&cache, &["list", image], &[]));
+    let mut line: Value = serde_json::from_str(&line).unwrap();
+    let (now, then) = (line["digest"].clone(), format!("sha256:{}", "0".repeat(64)));
+    line["digest"] = then.as_str().into();
+    std::fs::write(&work, line.to_string()).unwrap();
+    let (code, _, said) = outcome(fleet(&cache, &["run", &work, "--out", &out], &[]));
+    let moved = format!(
+        "its digest is {} now, and {then} in the worklist\n",
+        now.as_str().unwrap()
+    );
+    assert!(code == 2 && said.ends_with(&moved), "{said}");
+    assert_eq!(results(Path::new(&out)), Vec::<String>::new());
 }
 
 #[test]
