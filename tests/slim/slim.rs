@@ -276,7 +276,7 @@ fn what_cannot_be_done_is_one_sentence_and_leaves_nothing() {
     let place = Place::new();
     let to = place.of("oci", "out");
     let devel = fixture("devel");
-    let cases: [(&str, &str, &[&str]); 8] = [
+    let cases: [(&str, &str, &[&str]); 9] = [
         ("musl", "training", &["--cupti-from", &devel]),
         (
             "other-machine",
@@ -297,6 +297,8 @@ fn what_cannot_be_done_is_one_sentence_and_leaves_nothing() {
         ("headers-only", "nothing", &[]),
         ("pip-torch-broken", "training", &[]),
         ("empty", "profiling", &[]),
+        // Which copy a process gets cannot be checked.
+        ("entry-unknown", "inference", &[]),
     ];
     let mut out = String::new();
     for (image, phase, more) in cases {

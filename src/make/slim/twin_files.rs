@@ -51,3 +51,49 @@ pub(crate) fn find_twin_files(layer: &LayerIndex, stays: impl Fn(&RootPath) -> b
     });
     twins.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{TwinFiles, find_twin_files};
+    use image_linkage::layer::{FileCapabilities, FileFacts, LayerEntry, LayerIndex};
+    use image_linkage::path::RootPath;
+
+    #[test]
+    fn a_copy_with_other_rights_stays_a_file() {
+        let file = FileFacts {
+            bytes: 8,
+            mode: 0o755,
+            elf: Some(Box::default()),
+            sha256: Some("5".into()),
+            ..FileFacts::default()
+        };
+        // The value that `setcap cap_net_raw+ep` writes.
+        let raw = FileCapabilities::read(&[1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(raw.is_some());
+        let mut layer = LayerIndex::empty();
+        let mut add = |path: &str, facts: FileFacts| layer.entries.insert(&path.into(), LayerEntry::File(facts.into()));
+        add("a/1", file.clone());
+        add("a/2", file.clone());
+        add(
+            "a/capable",
+            FileFacts {
+                capabilities: raw,
+                ..file.clone()
+            },
+        );
+        add(
+            "a/mode",
+            FileFacts {
+                mode: 0o700,
+                ..file.clone()
+            },
+        );
+        add("b/1", file);
+        let twins = TwinFiles {
+            file: RootPath::from("a/1"),
+            links: vec!["a/2".into()],
+            bytes: 8,
+        };
+        assert_eq!(find_twin_files(&layer, |_| true), [twins]);
+    }
+}

@@ -184,3 +184,28 @@ fn add(new: &Path, dir: &Path, blobs: &BTreeSet<String>) -> Result<(), SlimError
         io_error(dir, error)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::add;
+
+    #[test]
+    fn a_failure_removes_only_the_blobs_that_were_not_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (new, old) = (dir.path().join("new"), dir.path().join("old"));
+        for blob in ["new/blobs/a", "new/blobs/b", "old/blobs/a"] {
+            let path = dir.path().join(blob);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        }
+        fs::write(new.join("index.json"), "").unwrap();
+        // A folder in its place, which no file can replace.
+        fs::create_dir(old.join("index.json")).unwrap();
+        let blobs = ["blobs/a", "blobs/b"].map(str::to_owned).into();
+        assert!(add(&new, &old, &blobs).is_err());
+        let left = ["blobs/a", "blobs/b"].map(|blob| old.join(blob).exists());
+        assert_eq!(left, [true, false]);
+    }
+}
