@@ -9,7 +9,7 @@ import jax
 
 def trace_folder():
     """The bucket of the Vertex AI job, which Vertex AI mounts at /gcs; elsewhere the folder traces."""
-    folder = os.environ.get("AIP_TENSORBOARD_LOG_DIR", "traces")
+    folder = os.environ.get("AIP_TENSORBOARD_LOG_DIR") or "traces"
     return "/gcs/" + folder[len("gs://") :] if folder.startswith("gs://") else folder
 
 
@@ -25,6 +25,8 @@ def profiled(batches, skipped=2, recorded=3):
     try:
         for number, batch in enumerate(batches):
             if number == skipped:
+                # The steps before this one may still run on the device.
+                jax.block_until_ready(jax.live_arrays())
                 jax.profiler.start_trace(trace_folder())
                 is_recording = True
             if number == skipped + recorded:

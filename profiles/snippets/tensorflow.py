@@ -9,7 +9,7 @@ import tensorflow as tf
 
 def trace_folder():
     """The bucket of the Vertex AI job, which Vertex AI mounts at /gcs; elsewhere the folder traces."""
-    folder = os.environ.get("AIP_TENSORBOARD_LOG_DIR", "traces")
+    folder = os.environ.get("AIP_TENSORBOARD_LOG_DIR") or "traces"
     return "/gcs/" + folder[len("gs://") :] if folder.startswith("gs://") else folder
 
 

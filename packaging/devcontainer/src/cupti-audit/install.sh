@@ -1,6 +1,7 @@
 #!/bin/sh
 # Puts cupti-audit into a dev container; VERSION and REPOSITORY are the options of the feature.
 set -eu
+: "${REPOSITORY:?the option repository is missing: OWNER/REPOSITORY with the releases}"
 base=${RELEASES:-https://github.com/$REPOSITORY/releases/download}/v$VERSION
 archive=cupti-audit-$VERSION-$(uname -m)-linux.tar.gz
 

@@ -173,10 +173,13 @@ fn has_tag(image: &str) -> bool {
 /// A place in a bucket, without a final slash.
 fn bucket(text: &str) -> Result<String, String> {
     let place = text.trim_end_matches('/');
-    let name = place
-        .strip_prefix("gs://")
-        .filter(|name| !name.is_empty() && !name.starts_with('/'));
-    let found = name.map(|_| place.to_owned());
+    let is_known = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-_.".contains(letter);
+    let is_named = |bucket: &str| (3..=222).contains(&bucket.len()) && bucket.chars().all(is_known);
+    // Vertex AI mounts buckets as folders, so a part may be no name of a folder.
+    let is_folder = |part: &str| !["", ".", ".."].contains(&part) && !part.contains(char::is_control);
+    let mut parts = place.strip_prefix("gs://").unwrap_or_default().split('/');
+    let is_place = parts.next().is_some_and(is_named) && parts.all(is_folder);
+    let found = is_place.then(|| place.to_owned());
     found.ok_or_else(|| "expected one such as gs://traces or gs://traces/trainer".to_owned())
 }
 
