@@ -12,7 +12,7 @@ use super::remedy::recipe::{make_outside_recipe, make_recipe};
 use super::remedy::target_release::release_words;
 use crate::facts::{CuptiConsumer, CuptiCopy, GatherOptions, ImageFacts};
 use crate::judge::outcome::AuditedImage;
-use crate::judge::plan::{Plan, PlanItem, Verdict};
+use crate::judge::plan::{Plan, Verdict};
 use crate::judge::rule::{Finding, Severity, SubjectKind};
 use crate::knowledge::Knowledge;
 use crate::make::quote;
@@ -55,14 +55,13 @@ struct CureRequest<'a> {
 
 fn find_cure(audit: &AuditedImage, fixing: &CureRequest<'_>) -> Option<Cure> {
     let in_doubt = |plan: &&Plan| plan.verdict == Verdict::Warn && plan.lacks_cupti(&audit.facts);
-    // A recipe that adds nothing only removes files, which fixes no finding about another file.
-    let is_about = |item: &PlanItem, finding: &Finding| {
-        let mut places = finding.locations.iter().map(|place| &place.path);
-        places.any(|path| *path == item.path || item.links.contains(path))
-    };
-    let errors = || audit.findings.iter().filter(|found| found.severity == Severity::Error);
+    // A recipe that adds nothing only removes files, which fixes no finding about another file. The plan knows which
+    // findings fail it: without a requested phase, they may be warnings.
     let may_change = |plan: &&Plan| {
-        plan.lacks_cupti(&audit.facts) || errors().any(|found| plan.drop.iter().any(|item| is_about(item, found)))
+        let removes = |path: &RootPath| plan.drop.iter().any(|item| item.path == *path || item.links.contains(path));
+        let decisive = audit.findings.iter().filter(|finding| plan.because.contains(&finding.rule));
+        let mut places = decisive.flat_map(|finding| &finding.locations);
+        plan.lacks_cupti(&audit.facts) || places.any(|place| removes(&place.path))
     };
     let failed = audit.failed_plans().filter(may_change);
     let mut plans = failed.chain(audit.asked_plans().filter(in_doubt));
