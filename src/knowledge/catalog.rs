@@ -88,7 +88,7 @@ impl AnyFile {
     fn read(file: &DataFile) -> Result<Self, TextMistake> {
         // Almost no file of a user has the key, and each is fully parsed later.
         if file.parsed.is_none() && file.text.contains("replace") {
-            YamlText::of(&file.text).read()
+            file.yaml().read()
         } else {
             Ok(Self::default())
         }
@@ -162,11 +162,15 @@ impl DataCatalog {
         self.mistakes.extend(mistakes);
     }
 
-    /// Reads the files of one kind by id; mistakes are kept for [`DataCatalog::finish`].
+    /// Reads the files of one kind by id; the first mistake of each is kept for [`DataCatalog::finish`].
     pub fn read<T>(&mut self, kind: DataKind, read: impl Fn(&str, YamlText<'_>) -> Result<T, TextMistake>) -> Vec<T> {
-        let files = self.files.get(&kind).map_or(&[][..], Vec::as_slice);
-        let (values, mistakes) = read_files(files, read);
-        self.add_mistakes(mistakes);
+        let mut values = Vec::new();
+        for file in self.files.get(&kind).into_iter().flatten() {
+            match read(&file.id, file.yaml()) {
+                Ok(value) => values.push(value),
+                Err(mistake) => self.mistakes.push(mistake.in_file(&file.file)),
+            }
+        }
         values
     }
 
@@ -182,20 +186,4 @@ impl DataCatalog {
         self.mistakes.dedup();
         Err(self.mistakes)
     }
-}
-
-/// Reads files by id. Returns the values, and the first mistake of each invalid file.
-pub(super) fn read_files<T>(
-    files: &[DataFile],
-    read: impl Fn(&str, YamlText<'_>) -> Result<T, TextMistake>,
-) -> (Vec<T>, Vec<FileMistake>) {
-    let mut mistakes = Vec::new();
-    let mut values = Vec::new();
-    for file in files {
-        match read(&file.id, file.yaml()) {
-            Ok(value) => values.push(value),
-            Err(mistake) => mistakes.push(mistake.in_file(&file.file)),
-        }
-    }
-    (values, mistakes)
 }

@@ -205,7 +205,7 @@ fn major_and_minor(version: &str) -> Option<(&str, &str)> {
 pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTables, Vec<FileMistake>) {
     let mut reader = TableReader::new(files);
     let kinds = reader.rows("dead-weight", |kind: &DeadWeightKind| Some(kind.id.clone()));
-    // Compiling their patterns takes half as long as reading the other tables.
+    // Their patterns are compiled while the other tables are read.
     let dead_weight = std::thread::spawn(|| DeadWeightTable::new(kinds));
     let mut drivers = reader.csv("drivers", (DRIVERS, 1), MinimumDriver::read);
     // Reports use the first row of a version, the toolkit without updates.

@@ -58,8 +58,15 @@ fn find_cure(audit: &AuditedImage, fixing: &CureRequest<'_>) -> Option<Cure> {
     // A recipe that adds nothing only removes files, which fixes no finding about another file. The plan knows which
     // findings fail it: without a requested phase, they may be warnings.
     let may_change = |plan: &&Plan| {
-        let removes = |path: &RootPath| plan.drop.iter().any(|item| item.path == *path || item.links.contains(path));
-        let decisive = audit.findings.iter().filter(|finding| plan.because.contains(&finding.rule));
+        let removes = |path: &RootPath| {
+            plan.drop
+                .iter()
+                .any(|item| item.path == *path || item.links.contains(path))
+        };
+        let decisive = audit
+            .findings
+            .iter()
+            .filter(|finding| plan.because.contains(&finding.rule));
         let mut places = decisive.flat_map(|finding| &finding.locations);
         plan.lacks_cupti(&audit.facts) || places.any(|place| removes(&place.path))
     };

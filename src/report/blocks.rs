@@ -1,4 +1,4 @@
-//! A page as a list of blocks, rendered as text or Markdown.
+//! A page as a list of blocks, rendered as text or Markdown here, and as HTML in `html`.
 //!
 //! Text is for a terminal: styled and wrapped. In Markdown every word is escaped. If the two need different layouts,
 //! such as a table and labelled rows, the block contains both.
@@ -11,7 +11,7 @@ use crate::knowledge::advice::InstallSource;
 use crate::knowledge::host::HostCondition;
 use image_linkage::escape::escape_bytes;
 
-/// A report whose content is the same in text and Markdown.
+/// A report whose content is the same in every form.
 pub(crate) struct ReportPage<'a>(pub(super) Vec<Block<'a>>);
 
 /// A part of a page. In Markdown an empty line separates two blocks.
