@@ -2,6 +2,8 @@
 
 use super::path_gate::{LastFolder, PathGate};
 use super::patterns::path_glob;
+use std::sync::{Arc, OnceLock};
+
 use globset::{Candidate, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 
@@ -97,6 +99,12 @@ enum PatternRole {
 pub struct DeadWeightTable {
     /// In file order.
     pub kinds: Vec<DeadWeightKind>,
+    patterns: Arc<OnceLock<Result<CompiledPatterns, String>>>,
+}
+
+/// The patterns of all kinds.
+#[derive(Debug)]
+struct CompiledPatterns {
     set: GlobSet,
     /// The kind's number and the role, for each pattern of the set.
     roles: Vec<(usize, PatternRole)>,
@@ -104,11 +112,8 @@ pub struct DeadWeightTable {
     gate: PathGate,
 }
 
-impl DeadWeightTable {
-    /// Compiles the patterns of `kinds`.
-    ///
-    /// Errors: A message about an invalid pattern, or about the whole set. [`DeadWeightKind::bad_pattern`] locates it.
-    pub(super) fn new(kinds: Vec<DeadWeightKind>) -> Result<Self, String> {
+impl CompiledPatterns {
+    fn of(kinds: &[DeadWeightKind]) -> Result<Self, String> {
         let mut set = GlobSetBuilder::new();
         let mut roles = Vec::new();
         for (number, kind) in kinds.iter().enumerate() {
@@ -124,12 +129,34 @@ impl DeadWeightTable {
             PatternRole::Files | PatternRole::UsedBy(_) => Some(pattern),
             PatternRole::Except => None,
         }))?;
-        Ok(Self {
-            kinds,
-            set,
-            roles,
-            gate,
-        })
+        Ok(Self { set, roles, gate })
+    }
+}
+
+impl DeadWeightTable {
+    /// Takes the kinds. A thread compiles their patterns, which takes longer than to read all other tables.
+    pub(super) fn new(kinds: Vec<DeadWeightKind>) -> Self {
+        let patterns = Arc::default();
+        let table = Self { kinds, patterns };
+        let same = table.clone();
+        std::thread::spawn(move || _ = same.compiled());
+        table
+    }
+
+    /// Checks the patterns. Needed only for a user's kinds, because it waits until all are compiled.
+    ///
+    /// Errors: A message about an invalid pattern, or about the whole set. [`DeadWeightKind::bad_pattern`] locates it.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.compiled().as_ref().map(|_| ()).map_err(String::clone)
+    }
+
+    fn compiled(&self) -> &Result<CompiledPatterns, String> {
+        self.patterns.get_or_init(|| CompiledPatterns::of(&self.kinds))
+    }
+
+    fn patterns(&self) -> &CompiledPatterns {
+        let compiled = self.compiled().as_ref();
+        compiled.expect("a test compiles the built-in patterns, and the user's are checked when they are read")
     }
 
     /// The kind of this id.
@@ -140,15 +167,16 @@ impl DeadWeightTable {
     /// A quick check that rejects almost every file of an image. The path has no leading `/`; `last` caches the result
     /// for its folder.
     pub(crate) fn may_match(&self, path: &[u8], last: &mut LastFolder) -> bool {
-        self.gate.may_fit(path, last)
+        self.patterns().gate.may_fit(path, last)
     }
 
     /// Matches a path without its leading `/`.
     pub fn match_path(&self, path: &[u8]) -> PathMatch {
+        let CompiledPatterns { set, roles, .. } = self.patterns();
         let mut hit = PathMatch::default();
         let mut except = Vec::new();
-        for pattern in self.set.matches_candidate(&Candidate::from_bytes(path)) {
-            match self.roles.get(pattern) {
+        for pattern in set.matches_candidate(&Candidate::from_bytes(path)) {
+            match roles.get(pattern) {
                 Some((kind, PatternRole::Files)) => hit.kinds.push(*kind),
                 Some((kind, PatternRole::Except)) => except.push(*kind),
                 // Exceptions narrow a kind's files, not their users, so uses always stay.

@@ -1,7 +1,6 @@
 //! The tables of knowledge. A user's file of the same name adds rows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::resume_unwind;
 
 use super::advice::{GeneralAdvice, InstallSource};
 use super::api::CuptiApi;
@@ -204,15 +203,14 @@ fn major_and_minor(version: &str) -> Option<(&str, &str)> {
 /// Reads the tables from their files, built-in ones before the user's. Libraries are read elsewhere.
 pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTables, Vec<FileMistake>) {
     let mut reader = TableReader::new(files);
-    let kinds = reader.rows("dead-weight", |kind: &DeadWeightKind| Some(kind.id.clone()));
-    // Their patterns are compiled while the other tables are read.
-    let dead_weight = std::thread::spawn(|| DeadWeightTable::new(kinds));
+    // First, because a thread compiles its patterns meanwhile.
+    let dead_weight = DeadWeightTable::new(reader.rows("dead-weight", |kind: &DeadWeightKind| Some(kind.id.clone())));
     let mut drivers = reader.csv("drivers", (DRIVERS, 1), MinimumDriver::read);
     // Reports use the first row of a version, the toolkit without updates.
     drivers.sort_by_key(|row| version_numbers(&row.cuda));
     let mut tables = KnowledgeTables {
         apis: reader.rows("apis", |api: &CuptiApi| Some(api.id.clone())),
-        dead_weight: DeadWeightTable::default(),
+        dead_weight,
         drivers,
         // Without a key, because a user's row may add libraries to a built-in capability.
         driver_libraries: reader.rows("driver-libraries", |_| None),
@@ -250,9 +248,10 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
     read_documents(&mut reader, &mut tables, known);
     let releases = reader.csv("releases", (RELEASES, 1), ReleaseFile::read);
     tables.releases.by_hash.extend(releases);
-    match dead_weight.join().unwrap_or_else(|panic| resume_unwind(panic)) {
-        Ok(table) => tables.dead_weight = table,
-        Err(error) => reader.mistaken_patterns(&error),
+    if reader.named("dead-weight").count() > 1
+        && let Err(error) = tables.dead_weight.check()
+    {
+        reader.mistaken_patterns(&error);
     }
     // Empty tables disable reference checks. Otherwise each reference to an unreadable row would be reported as a
     // mistake.
