@@ -6,8 +6,6 @@
 mod connection;
 mod image_load;
 mod kind;
-mod podman_storage;
-mod unpacked_layers;
 
 pub use connection::EngineEnvironment;
 pub use kind::EngineKind;
@@ -19,7 +17,6 @@ use reqwest::blocking::Response;
 use serde::Deserialize;
 
 use connection::{EngineConnection, connect_engine};
-use unpacked_layers::EngineStorage;
 
 use crate::archive::{self, PreferredDocument, WantedImage};
 use crate::config::read_image_config;
@@ -27,7 +24,7 @@ use crate::image::Image;
 use crate::image_error::ImageError;
 use crate::manifest;
 use crate::platform::Platform;
-use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
+use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::verify;
 use image_linkage::digest::Digest;
 
@@ -103,9 +100,6 @@ impl EngineImage {
         if let Some(known) = id.as_ref().and_then(|id| self.find_known(id, request)) {
             return Ok(known);
         }
-        if let Some(local) = self.find_unpacked(connection, facts, request) {
-            return Ok(local);
-        }
         let saved = self.save(connection, facts, request)?;
         let opened = self.open_saved(saved, request)?;
         // The name may refer to another image by now.
@@ -122,50 +116,6 @@ impl EngineImage {
     /// Errors: Problems of the archive or of reading it.
     pub fn open_saved(&self, saved: impl Read + Send, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         archive::open_stream(&self.reference, saved, &self.wanted(), request)
-    }
-
-    /// Opens the image from the storage directory of a local engine; `None` if it is unreadable or has an unknown
-    /// layout.
-    fn find_unpacked(
-        &self,
-        connection: &EngineConnection,
-        facts: &InspectedImage,
-        request: &OpenRequest<'_>,
-    ) -> Option<OpenedImage> {
-        if !connection.is_local {
-            return None;
-        }
-        let limit = request.limits().document;
-        let answer = connection
-            .get("info")
-            .and_then(|answer| connection.accept(answer, limit))
-            .ok()?;
-        let storage: EngineStorage = serde_json::from_reader(answer.take(limit)).ok()?;
-        let id: Digest = facts.id.as_ref()?.parse().ok()?;
-        let document = storage.read_config(self.brand, &id, limit)?;
-        let (platform, config) = read_image_config(&self.reference, &document).ok()?;
-        let layers = archive::describe_plain_layers(&config);
-        let blobs = storage
-            .find_layers(self.brand, &id, &config.diff_ids)
-            .filter(|_| layers.len() <= request.limits().layers)?;
-        Some(OpenedImage {
-            image: Image {
-                reference: self.reference.clone(),
-                source: self.brand.kind(),
-                // The engine creates a manifest only for an archive.
-                digest: None,
-                repo_digests: Vec::new(),
-                platform,
-                config,
-                layers,
-            },
-            documents: ImageDocuments {
-                config: document,
-                ..ImageDocuments::default()
-            },
-            layers: OpenedLayers::Blobs(Box::new(blobs)),
-            home: None,
-        })
     }
 
     /// Opens the image from the cache if all of it is known; `docker save` is not needed then.

@@ -259,25 +259,13 @@ fn image(
 
 /// The layers in `manifest.json`. Only the name of an OCI blob contains a digest.
 fn layers(members: &[RootPath], config: &ImageConfig) -> Vec<LayerDescriptor> {
-    let mut layers = describe_plain_layers(config);
-    for (layer, member) in layers.iter_mut().zip(members) {
-        layer.digest = digest_of_name(member).filter(|_| member.as_bytes().starts_with(b"blobs/"));
-    }
-    layers
-}
-
-/// The layers of a config as an engine stores them, without a manifest.
-pub(crate) fn describe_plain_layers(config: &ImageConfig) -> Vec<LayerDescriptor> {
-    let described = config
-        .diff_ids
-        .iter()
-        .enumerate()
-        .map(|(index, diff_id)| LayerDescriptor {
-            digest: None,
-            diff_id: Some(diff_id.clone()),
-            media_type: LAYER_MEDIA_TYPE.to_owned(),
-            size: None,
-            created_by: config.created_by.get(index).cloned(),
-        });
+    let layers = config.diff_ids.iter().zip(members).enumerate();
+    let described = layers.map(|(index, (diff_id, member))| LayerDescriptor {
+        digest: digest_of_name(member).filter(|_| member.as_bytes().starts_with(b"blobs/")),
+        diff_id: Some(diff_id.clone()),
+        media_type: LAYER_MEDIA_TYPE.to_owned(),
+        size: None,
+        created_by: config.created_by.get(index).cloned(),
+    });
     described.collect()
 }

@@ -16,7 +16,6 @@ mod scanned_archive;
 mod wanted_image;
 
 pub(crate) use decompressed_archive::{DecompressedArchive, is_compressed};
-pub(crate) use docker_manifest::describe_plain_layers;
 pub(crate) use documents::{DocumentStore, OpenedDocument, missing_member, name_member};
 pub(crate) use image_choice::{choose_layout_image, list_layout_platforms};
 pub(crate) use members::{ArchiveMembers, SeekFile, SkipRead, SkipStream};

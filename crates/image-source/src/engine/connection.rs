@@ -93,7 +93,7 @@ pub(super) struct EngineConnection {
     /// The engine's name in errors.
     pub what: String,
     /// Whether it is a local socket.
-    pub is_local: bool,
+    is_local: bool,
     brand: EngineKind,
     base: String,
     client: Client,
