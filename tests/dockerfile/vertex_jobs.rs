@@ -116,6 +116,10 @@ fn a_job_that_could_not_work_is_refused() {
             "expected projects/PROJECT/locations/REGION/tensorboards/ID",
         ),
         (
+            &[&training[..], &["--service-account", "trainer"]].concat(),
+            "expected NAME@PROJECT.iam.gserviceaccount.com",
+        ),
+        (
             &["--phase", "training", "--image-uri", "a b"],
             "the name of an image cannot be written",
         ),

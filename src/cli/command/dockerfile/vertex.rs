@@ -36,7 +36,7 @@ pub struct VertexArgs {
     #[arg(long, value_name = "NAME", requires_all = ["vertex", "service_account"], value_parser = tensorboard)]
     tensorboard: Option<String>,
     /// Service account of the jobs; Vertex AI needs one for TensorBoard
-    #[arg(long, value_name = "EMAIL", requires = "vertex")]
+    #[arg(long, value_name = "EMAIL", requires = "vertex", value_parser = email)]
     service_account: Option<String>,
 }
 
@@ -189,4 +189,12 @@ fn tensorboard(text: &str) -> Result<String, String> {
     let is_named = matches!(parts.as_slice(), ["projects", _, "locations", _, "tensorboards", _]);
     let found = (is_named && parts.iter().all(|part| !part.is_empty())).then(|| text.to_owned());
     found.ok_or_else(|| "expected projects/PROJECT/locations/REGION/tensorboards/ID".to_owned())
+}
+
+/// The address of a service account, such as `trainer@PROJECT.iam.gserviceaccount.com`.
+fn email(text: &str) -> Result<String, String> {
+    let parts = text.split_once('@');
+    let is_address = parts.is_some_and(|(name, domain)| !name.is_empty() && !domain.is_empty());
+    let found = (is_address && !text.contains(char::is_whitespace)).then(|| text.to_owned());
+    found.ok_or_else(|| "expected NAME@PROJECT.iam.gserviceaccount.com".to_owned())
 }
