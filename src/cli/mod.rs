@@ -19,7 +19,7 @@ use command::Cli;
 use terminal::{CommandError, refuse_arguments, report_error, write_result};
 
 use crate::judge::outcome::RunExit;
-use crate::knowledge::Knowledge;
+use crate::knowledge::built_in_releases;
 use anstream::ColorChoice;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
@@ -157,7 +157,7 @@ fn choose_colors(matches: &ArgMatches) {
 /// The version, the commit, the build target, and the newest known CUPTI.
 fn version_text() -> String {
     let commit = option_env!("CUPTI_AUDIT_COMMIT").unwrap_or("not known");
-    let releases = &Knowledge::built_in().tables.releases;
+    let releases = built_in_releases();
     // The versions are sorted, oldest first.
     let newest = releases.versions_for("x86_64").pop().unwrap_or_default();
     format!(

@@ -61,6 +61,7 @@ pub use phase::{DeadWeightPolicy, IdChoice, Phase, PhaseRequirements, SEVERITY_P
 pub use profiler::{CuptiNeed, KnownIds, Profiler, ProfilerFile, ToolCondition, ToolExclusion, ToolOverhead};
 pub use python_import::{ImportStep, LibraryRow, PythonImport};
 pub use release_table::{ReleaseFile, ReleaseTable};
+pub(crate) use tables::built_in_releases;
 pub use tables::{BundleFolder, KnowledgeTables, ProfiledFramework};
 pub use wheel_table::{ListedWheel, WheelTable};
 

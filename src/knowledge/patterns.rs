@@ -1,7 +1,10 @@
 //! Patterns in data files: a name with a final `*`, or a path glob with `*`, `**`, `?`, `[…]` and `{…}`, of which only
 //! `**` matches a slash.
 
-use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use std::sync::OnceLock;
+
+use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use serde::Deserialize;
 
 /// The maximum bytes of a pattern; the longest built-in one has 60.
 const LENGTH: usize = 1024;
@@ -47,9 +50,67 @@ pub fn compile_glob(pattern: &str) -> Result<GlobSet, String> {
     set.map_err(|error| error.to_string())
 }
 
+/// A list of patterns in a data file, compiled together when the first path is matched.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(from = "Vec<ValidGlob>")]
+pub struct PathPatterns {
+    globs: Vec<Glob>,
+    set: OnceLock<Result<GlobSet, String>>,
+}
+
+/// A pattern that is parsed while it is read, so that an invalid one has a position.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+struct ValidGlob(Glob);
+
+impl TryFrom<String> for ValidGlob {
+    type Error = String;
+
+    fn try_from(pattern: String) -> Result<Self, String> {
+        path_glob(&pattern).map(Self)
+    }
+}
+
+impl From<Vec<ValidGlob>> for PathPatterns {
+    fn from(globs: Vec<ValidGlob>) -> Self {
+        let globs = globs.into_iter().map(|glob| glob.0).collect();
+        Self {
+            globs,
+            set: OnceLock::new(),
+        }
+    }
+}
+
+impl PathPatterns {
+    /// Adds the patterns of another list.
+    ///
+    /// Errors: There are too many to compile.
+    pub(super) fn extend(&mut self, more: Self) -> Result<(), String> {
+        let is_extended = !self.globs.is_empty() && !more.globs.is_empty();
+        self.globs.extend(more.globs);
+        self.set = OnceLock::new();
+        // A test compiles the built-in lists. Only a user's file extends one.
+        if is_extended {
+            self.compiled().as_ref().map_err(String::clone)?;
+        }
+        Ok(())
+    }
+
+    /// Whether one of the patterns matches.
+    pub fn is_match(&self, path: &[u8]) -> bool {
+        let set = self.compiled().as_ref().ok();
+        set.is_some_and(|set| set.is_match_candidate(&Candidate::from_bytes(path)))
+    }
+
+    fn compiled(&self) -> &Result<GlobSet, String> {
+        let compile = || GlobSet::new(&self.globs).map_err(|error| error.to_string());
+        self.set.get_or_init(compile)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::compile_glob;
+    use super::{PathPatterns, compile_glob};
 
     #[test]
     fn x_13_a_pattern_deeper_or_longer_than_anybody_writes_is_refused() {
@@ -64,5 +125,19 @@ mod tests {
         check("x".repeat(2000), Some("1024 bytes"));
         check("{".to_owned(), Some(""));
         check("{a,b,c,d,e,f,g,h}".repeat(50), None);
+    }
+
+    #[test]
+    fn is_a_list_refused_that_is_too_large_to_compile() {
+        let list = |count: usize| -> PathPatterns {
+            let patterns = (0..count).map(|number| format!("{number}/{}", "*a".repeat(400)));
+            serde_json::from_value(patterns.collect()).unwrap()
+        };
+        let mut known = list(1);
+        known.extend(list(10)).unwrap();
+        assert!(known.is_match(format!("9/{}", "ba".repeat(400)).as_bytes()));
+        assert!(!known.is_match(b"9/a"));
+        let error = known.extend(list(300)).unwrap_err();
+        assert!(error.contains("building NFA"), "{error}");
     }
 }

@@ -1,10 +1,9 @@
 //! Common folders: if a setting names one, that does not refer to the files in it.
 
-use globset::{Candidate, GlobSet};
 use image_linkage::path::RootPath;
 use serde::Deserialize;
 
-use super::patterns::compile_glob;
+use super::patterns::PathPatterns;
 
 /// The folders and variables in `profiles/cupti/shared-folders.yaml`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -12,68 +11,58 @@ use super::patterns::compile_glob;
 pub struct SharedFolders {
     /// Path patterns, without the leading `/`.
     #[serde(default)]
-    folders: Vec<FolderPattern>,
+    folders: PathPatterns,
     /// Variables with folders to search for a name.
     #[serde(default)]
     search_variables: Vec<String>,
     /// Path patterns of folders that belong to the container even if mounted.
     #[serde(default)]
-    own_folders: Vec<FolderPattern>,
+    own_folders: PathPatterns,
     /// Other variables that lead to programs, libraries and modules.
     #[serde(default)]
     leading_variables: Vec<String>,
     /// Path patterns of files from distributions and interpreters.
     #[serde(default)]
-    systems: Vec<FolderPattern>,
+    systems: PathPatterns,
     /// Path patterns of frameworks, which mention tools that they do not need.
     #[serde(default)]
-    frameworks: Vec<FolderPattern>,
+    frameworks: PathPatterns,
     /// Path patterns of folders where toolkits and packages install the library.
     #[serde(default)]
-    packages: Vec<FolderPattern>,
+    packages: PathPatterns,
     /// Name patterns of programs that run scripts.
     #[serde(default)]
-    interpreters: Vec<FolderPattern>,
+    interpreters: PathPatterns,
     /// Calls that open a library in scripting languages.
     #[serde(default)]
     openers: Vec<String>,
 }
 
-/// A pattern compiled while it is read, so that an invalid one has a position.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "String")]
-struct FolderPattern(GlobSet);
-
-impl TryFrom<String> for FolderPattern {
-    type Error = String;
-
-    fn try_from(pattern: String) -> Result<Self, String> {
-        compile_glob(&pattern).map(Self)
-    }
-}
-
 impl SharedFolders {
     /// Adds the rows of another file.
-    pub(super) fn add(&mut self, more: Self) {
-        self.folders.extend(more.folders);
+    ///
+    /// Errors: A list has too many patterns.
+    pub(super) fn add(&mut self, more: Self) -> Result<(), String> {
+        self.folders.extend(more.folders)?;
         self.search_variables.extend(more.search_variables);
-        self.own_folders.extend(more.own_folders);
+        self.own_folders.extend(more.own_folders)?;
         self.leading_variables.extend(more.leading_variables);
-        self.systems.extend(more.systems);
-        self.frameworks.extend(more.frameworks);
-        self.packages.extend(more.packages);
-        self.interpreters.extend(more.interpreters);
+        self.systems.extend(more.systems)?;
+        self.frameworks.extend(more.frameworks)?;
+        self.packages.extend(more.packages)?;
+        self.interpreters.extend(more.interpreters)?;
         self.openers.extend(more.openers);
+        Ok(())
     }
 
     /// Whether the folder, given without symlinks, is common.
     pub fn is_shared(&self, folder: &RootPath) -> bool {
-        is_one(&self.folders, folder.as_bytes())
+        self.folders.is_match(folder.as_bytes())
     }
 
     /// Whether a folder belongs to the container even if mounted.
     pub fn is_own(&self, folder: &RootPath) -> bool {
-        is_one(&self.own_folders, folder.as_bytes())
+        self.own_folders.is_match(folder.as_bytes())
     }
 
     /// Whether a variable leads to programs, libraries or modules.
@@ -84,22 +73,22 @@ impl SharedFolders {
 
     /// Whether a toolkit or package installed the file in its folder.
     pub fn is_of_package(&self, path: &RootPath) -> bool {
-        is_one(&self.packages, path.as_bytes())
+        self.packages.is_match(path.as_bytes())
     }
 
     /// Whether a distribution or interpreter installs this path.
     pub fn is_of_system(&self, path: &RootPath) -> bool {
-        is_one(&self.systems, path.as_bytes())
+        self.systems.is_match(path.as_bytes())
     }
 
     /// Whether a framework that mentions tools without needing them installs this path.
     pub fn is_of_framework(&self, path: &RootPath) -> bool {
-        is_one(&self.frameworks, path.as_bytes())
+        self.frameworks.is_match(path.as_bytes())
     }
 
     /// Whether a program runs scripts and is not specific to the image.
     pub fn is_interpreter(&self, path: &RootPath) -> bool {
-        is_one(&self.interpreters, path.name())
+        self.interpreters.is_match(path.name())
     }
 
     /// Whether a script opens a library under a computed name instead of a literal.
@@ -139,9 +128,4 @@ fn is_computed(rest: &str) -> bool {
     // `from ctypes import CDLL` and a definition are not calls.
     let calls = name.starts_with(|letter: char| letter.is_alphanumeric() || "_$@[".contains(letter));
     calls && !name.starts_with("None")
-}
-
-fn is_one(patterns: &[FolderPattern], path: &[u8]) -> bool {
-    let path = Candidate::from_bytes(path);
-    patterns.iter().any(|pattern| pattern.0.is_match_candidate(&path))
 }

@@ -6,6 +6,7 @@ use super::advice::{GeneralAdvice, InstallSource};
 use super::api::CuptiApi;
 use super::build_steps::BuildStepTable;
 use super::catalog::{DataFile, DataKind, FileIds};
+use super::data_files::built_in_files;
 use super::dead_weight::{DeadWeightKind, DeadWeightTable};
 use super::function_table::{FunctionSpan, FunctionTable};
 use super::gpu::GpuTable;
@@ -14,7 +15,7 @@ use super::host::HostCondition;
 use super::library::LibraryProfile;
 use super::library_release::version_numbers;
 use super::minimum_driver::{MinimumDriver, ToolkitVersion};
-use super::mistake::FileMistake;
+use super::mistake::{FileMistake, TextMistake};
 use super::packages::{CuptiPackages, PackageFile};
 use super::release_fault::ReleaseFault;
 use super::release_table::{ReleaseFile, ReleaseTable};
@@ -266,6 +267,16 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
     (tables, reader.mistakes)
 }
 
+/// The built-in releases, without the other tables.
+pub(crate) fn built_in_releases() -> ReleaseTable {
+    let files: Vec<DataFile> = built_in_files().filter(|file| file.id == "releases").collect();
+    let rows = TableReader::new(&files).csv("releases", (RELEASES, 1), ReleaseFile::read);
+    ReleaseTable {
+        by_hash: rows.into_iter().collect(),
+        ..ReleaseTable::default()
+    }
+}
+
 /// Reads the tables that are not lists of rows, or that refer to files of other kinds.
 fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, known: &FileIds) {
     reader.documents("advice", |text, advice: GeneralAdvice| {
@@ -288,8 +299,8 @@ fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, kn
         Ok(())
     });
     reader.documents("shared-folders", |_, folders: SharedFolders| {
-        tables.shared_folders.add(folders);
-        Ok(())
+        let added = tables.shared_folders.add(folders);
+        added.map_err(TextMistake::of_whole)
     });
     let by_name = &mut tables.releases.cuda_by_name;
     reader.documents("file-names", |text, names: BTreeMap<String, String>| {
