@@ -1,8 +1,9 @@
-//! Runs the program on small images, each with one question: the files in `testdata/cases`.
+//! Runs the program on small images and files, each with one question: the files in `testdata/cases`.
 //! `CUPTI_AUDIT_CASE=WORDS` runs the cases with these words in their name.
 
 use std::path::Path;
-use std::{env, fs};
+use std::process::Command;
+use std::{env, fs, iter};
 
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -38,9 +39,9 @@ struct CaseFile {
     cases: IndexMap<String, Case>,
 }
 
-/// An image, a command, and the expected output.
+/// An image, files and commands, and their expected output. The working folder holds the image as `image`, this
+/// repository as `repository`, and its `testdata`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Case {
     /// The fixture, if it is not the file's.
     image: Option<String>,
@@ -53,16 +54,48 @@ struct Case {
     /// The highest layers.
     #[serde(default)]
     layers: Vec<Entries>,
+    /// The step of the history of these layers.
+    #[serde(default = "copy", rename = "created-by")]
+    created_by: String,
     /// The program's arguments, if they are not the file's.
     arguments: Option<Vec<String>>,
+    /// Whether only root can run it.
+    #[serde(default)]
+    root: bool,
+    /// Texts in the working folder, by their path.
+    #[serde(default)]
+    files: IndexMap<String, String>,
+    /// What is run there, in this order. Without it, the program is run once on the image.
+    #[serde(default)]
+    runs: Vec<Step>,
+    /// The outcome of that one run.
+    #[serde(flatten)]
+    only: Step,
+    #[serde(flatten)]
+    unknown: IndexMap<String, IgnoredAny>,
+}
+
+/// Commands for `sh` and their expected outcome.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    /// The commands; `cupti-audit` is the program.
+    #[serde(default)]
+    run: String,
     /// The exit code.
     #[serde(default)]
     exit: i32,
     /// The whole error output.
     #[serde(default)]
     stderr: String,
-    /// Values of the JSON report by pointer. Objects list only the fields to compare. In a pointer, `*` stands for all
-    /// items of a list, and `key=value` for the only item with this field.
+    /// The whole output.
+    prints: Option<String>,
+    /// The name of the snapshot with the whole output.
+    snapshot: Option<String>,
+    /// The name of the schema that each document of the output has to match.
+    schema: Option<String>,
+    /// Values of the JSON output by pointer; several documents are a list. Objects list only the fields to compare. In
+    /// a pointer, `*` stands for all items of a list, and `key=value` for the only item with this field.
     #[serde(default)]
     report: IndexMap<String, Value>,
     /// Texts in the output.
@@ -73,56 +106,119 @@ struct Case {
     never: Vec<String>,
 }
 
+fn copy() -> String {
+    "COPY".to_owned()
+}
+
 fn empty() -> String {
     "empty".to_owned()
 }
 
 fn read_file(path: &Path) -> CaseFile {
     let text = fs::read_to_string(path).unwrap();
-    serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    let file: CaseFile = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    for (name, case) in &file.cases {
+        assert!(
+            case.unknown.is_empty(),
+            "{name}: unknown fields {:?}",
+            case.unknown.keys()
+        );
+    }
+    file
 }
 
-/// The differences between the expected and the real output.
-fn differences(sources: &Sources, file: &CaseFile, case: &Case) -> Vec<String> {
+/// Writes the image and the files of a case into its working folder.
+fn prepare(sources: &Sources, file: &CaseFile, case: &Case, folder: &Path) {
     let mut image = sources.fixtures()[case.image.as_ref().unwrap_or(&file.image)].clone();
     image.env.extend(case.env.clone());
     image.config.extend(case.config.clone());
     let layers = file.layers.iter().chain(&case.layers);
     image.layers.extend(layers.map(|entries| LayerSpec {
-        created_by: "COPY".to_owned(),
+        created_by: case.created_by.clone(),
         compression: Compression::None,
         entries: Some(entries.clone()),
     }));
     let mut layout = Layout::new();
     layout.add("1", &sources.images(&image).unwrap());
+    layout.write_to(&folder.join("image")).unwrap();
+    for (path, real) in [("testdata", "testdata"), ("repository", "")] {
+        let real = Path::new(env!("CARGO_MANIFEST_DIR")).join(real);
+        std::os::unix::fs::symlink(real, folder.join(path)).unwrap();
+    }
+    for (path, text) in &case.files {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+/// The command of a run.
+fn command(file: &CaseFile, case: &Case, run: &Step) -> Command {
+    let program = Path::new(env!("CARGO_BIN_EXE_cupti-audit"));
+    let mut command = Command::new(if run.run.is_empty() { program } else { Path::new("sh") });
+    if run.run.is_empty() {
+        let arguments = case.arguments.as_ref().unwrap_or(&file.arguments);
+        command.args(arguments).arg("oci:image");
+    } else {
+        command.args(["-c", &run.run]);
+    }
+    let path = format!("{}:/usr/bin:/bin", program.parent().unwrap().display());
+    command.env_clear().env("PATH", path);
+    command
+}
+
+/// The differences between the expected and the real output, and the texts of snapshots.
+fn differences(sources: &Sources, file: &CaseFile, case: &Case) -> (Vec<String>, Vec<(String, String)>) {
     let folder = tempfile::tempdir().unwrap();
-    layout.write_to(folder.path()).unwrap();
-    let reference = format!("oci:{}", folder.path().display());
-    let arguments = case.arguments.as_ref().unwrap_or(&file.arguments);
-    let arguments = arguments.iter().chain([&reference]).map(String::as_str);
-    let output = crate::support::run(&arguments.collect::<Vec<_>>());
-    let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
-    let mut found = Vec::new();
-    let mut compare = |what: &str, expected: &Value, real: &Value| {
-        if !agrees(expected, real) {
-            found.push(format!("{what}: expected {expected}, found {real}"));
+    prepare(sources, file, case, folder.path());
+    let (mut found, mut snapshots) = (Vec::new(), Vec::new());
+    if case.root && !crate::support::is_root() {
+        crate::support::missing("root's rights");
+        return (found, snapshots);
+    }
+    let only = case.runs.is_empty().then_some(&case.only);
+    for run in case.runs.iter().chain(only) {
+        let output = command(file, case, run).current_dir(&folder).output().unwrap();
+        let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        let mut compare = |what: &str, expected: &Value, real: &Value| {
+            if !agrees(expected, real) {
+                let line = run.run.trim_end();
+                found.push(format!("{line}\n    {what}: expected {expected}, found {real}"));
+            }
+        };
+        compare("exit", &run.exit.into(), &output.status.code().into());
+        compare("stderr", &run.stderr.clone().into(), &stderr.into());
+        if let Some(text) = &run.prints {
+            compare("output", &text.clone().into(), &stdout.clone().into());
         }
-    };
-    compare("exit", &case.exit.into(), &output.status.code().into());
-    compare("stderr", &case.stderr.clone().into(), &stderr.into());
-    if !case.report.is_empty() {
-        let report: Value = serde_json::from_str(&stdout).unwrap_or_default();
-        for (pointer, expected) in &case.report {
-            compare(pointer, expected, &at(&report, pointer.trim_start_matches('/')));
+        if !run.report.is_empty() {
+            let documents = serde_json::Deserializer::from_str(&stdout).into_iter();
+            let mut documents: Vec<Value> = documents.map_while(Result::ok).collect();
+            let report = if documents.len() == 1 {
+                documents.remove(0)
+            } else {
+                documents.into()
+            };
+            for (pointer, expected) in &run.report {
+                compare(pointer, expected, &at(&report, pointer.trim_start_matches('/')));
+            }
+        }
+        if let Some(name) = &run.schema {
+            found.extend(crate::reports::differences_from_schema(name, &stdout));
+        }
+        let says = run.says.iter().zip(iter::repeat(true));
+        for (text, is_expected) in says.chain(run.never.iter().zip(iter::repeat(false))) {
+            if stdout.contains(text) != is_expected {
+                found.push(format!("{text:?} is expected: {is_expected}, output:\n{stdout}"));
+            }
+        }
+        if let Some(name) = &run.snapshot {
+            let json: Option<Value> = serde_json::from_str(&stdout).ok();
+            let text = json.map_or(stdout, |json| format!("{json:#}"));
+            snapshots.push((name.clone(), text));
         }
     }
-    let texts = case.says.iter().map(|text| (text, true));
-    for (text, is_expected) in texts.chain(case.never.iter().map(|text| (text, false))) {
-        if stdout.contains(text) != is_expected {
-            found.push(format!("{text:?} is expected: {is_expected}, output:\n{stdout}"));
-        }
-    }
-    found
+    (found, snapshots)
 }
 
 /// Whether a value is the expected one, in each field that is expected.
@@ -171,12 +267,20 @@ fn each_case_has_the_expected_output() {
     });
     let cases: Vec<_> = cases.collect();
     assert!(!cases.is_empty(), "no case has {meant:?} in its name");
-    let failures = in_parallel(cases.len(), |number| {
-        let (path, file, name, case) = cases[number];
-        let found = differences(&sources, file, case).join("\n  ");
-        let place = path.file_name().unwrap().display();
-        (!found.is_empty()).then(|| format!("{place}: {name}\n  {found}"))
+    let outcomes = in_parallel(cases.len(), |number| {
+        differences(&sources, cases[number].1, cases[number].3)
     });
-    let failures: Vec<String> = failures.into_iter().flatten().collect();
+    let mut failures = Vec::new();
+    for ((path, _, name, _), (found, snapshots)) in cases.iter().zip(outcomes) {
+        if !found.is_empty() {
+            let place = path.file_name().unwrap().display();
+            failures.push(format!("{place}: {name}\n  {}", found.join("\n  ")));
+        }
+        insta::with_settings!({prepend_module_to_snapshot => false, omit_expression => true}, {
+            for (name, text) in snapshots {
+                insta::assert_snapshot!(name, text);
+            }
+        });
+    }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -13,8 +13,6 @@
 mod docker;
 #[path = "../support/documentation.rs"]
 mod documentation;
-#[path = "../support/hostile_images.rs"]
-mod hostile_images;
 #[path = "../support/interrupt.rs"]
 mod interrupt;
 #[path = "../support/registry_parts.rs"]
@@ -29,13 +27,10 @@ mod terminal_picture;
 mod cases;
 mod ci;
 mod cli;
-mod explain;
 mod gate;
 mod gpu_evidence;
 mod other_library;
-mod outputs;
 mod pages;
-mod profilers;
 mod reports;
 mod rules;
 mod wheel;

@@ -81,20 +81,3 @@ fn an_audit_fails_where_the_program_that_links_the_library_does_not_start() {
         }
     }
 }
-
-#[test]
-fn a_command_that_is_for_cupti_alone_is_refused_for_another_library() {
-    let image = "oci:testdata/images/empty";
-    for command in [
-        &["slim", image, "--phase", "training", "--dry-run"][..],
-        &["dockerfile", image, "--phase", "training"],
-        &["profilers", image],
-        &["advise"],
-    ] {
-        let output = crate::support::run(&[command, &["--library", "nccl"]].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
-        assert!(said.contains("this command is for CUPTI alone"), "{command:?}: {said}");
-    }
-    assert!(crate::support::run(&["advise", "--library", "cupti"]).status.success());
-}
