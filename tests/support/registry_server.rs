@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use image_linkage::digest::Digest;
 use image_linkage::digest::to_hex;
+use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -45,8 +47,11 @@ pub struct Reply {
     sent: Sent,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Sent {
+/// The way in which a body is sent.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sent {
+    #[default]
     Whole,
     /// Closes the connection after this many bytes, although the header announces the whole body.
     Cut(usize),
@@ -75,27 +80,9 @@ impl Reply {
         self
     }
 
-    /// Sends a byte every few milliseconds.
-    pub fn dripping(mut self) -> Self {
-        self.sent = Sent::Dripping;
-        self
-    }
-
-    /// Closes the connection after `bytes` of the body.
-    pub fn cut(mut self, bytes: usize) -> Self {
-        self.sent = Sent::Cut(bytes);
-        self
-    }
-
-    /// Stalls after `bytes` of the body.
-    pub fn stall(mut self, bytes: usize) -> Self {
-        self.sent = Sent::Stall(bytes);
-        self
-    }
-
-    /// Makes the body endless.
-    pub fn endless(mut self) -> Self {
-        self.sent = Sent::Endless;
+    /// Sends the body in another way than whole.
+    pub fn sent(mut self, sent: Sent) -> Self {
+        self.sent = sent;
         self
     }
 
@@ -232,7 +219,7 @@ pub struct Pushed {
 impl Pushed {
     /// An image with a layer of 200,000 bytes.
     pub fn new() -> Self {
-        let layer: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
+        let layer = Self::bytes(0..200_000);
         let config = json!({"architecture": "amd64", "os": "linux", "config": {"Env": ["A=1"]},
             "rootfs": {"type": "layers", "diff_ids": [digest(&layer).to_string()]}});
         let config = config.to_string().into_bytes();
@@ -244,6 +231,11 @@ impl Pushed {
             config,
             layer,
         }
+    }
+
+    /// Bytes of the layer, or of a longer one.
+    pub fn bytes(range: Range<u32>) -> Vec<u8> {
+        range.map(|n| (n % 251) as u8).collect()
     }
 
     /// Serves the image as `app:1`, like a correct registry.
