@@ -3,13 +3,15 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use serde_json::Value;
 use testkit::layer::Compression;
 use testkit::oci::Layout;
 use testkit::spec::{ElfSpec, EntrySpec, Fixture, LayerSpec, Sources};
+
+static SOURCES: LazyLock<Sources> = LazyLock::new(|| Sources::of_repository().unwrap());
 
 /// The image's entries beyond Debian and its libcupti, by absolute path.
 pub type Entries = IndexMap<String, EntrySpec>;
@@ -42,16 +44,9 @@ pub fn write_image(folder: &Path, env: &[(&str, String)], entries: Entries) -> S
     write_changed_image(folder, entries, |fixture| fixture.env.extend(env))
 }
 
-/// Same, for an image with this command.
-#[allow(dead_code, reason = "not every test starts one")]
-pub fn write_started_image(folder: &Path, command: Value, entries: Entries) -> String {
-    let start = ("Entrypoint".to_owned(), command);
-    write_changed_image(folder, entries, |fixture| fixture.config.extend([start]))
-}
-
-fn write_changed_image(folder: &Path, entries: Entries, change: impl FnOnce(&mut Fixture)) -> String {
-    let sources = Sources::of_repository().unwrap();
-    let mut fixture: Fixture = sources.fixtures()["debian-cupti"].clone();
+/// Same, with another change.
+pub fn write_changed_image(folder: &Path, entries: Entries, change: impl FnOnce(&mut Fixture)) -> String {
+    let mut fixture: Fixture = SOURCES.fixtures()["debian-cupti"].clone();
     change(&mut fixture);
     fixture.layers.push(LayerSpec {
         created_by: "COPY hostile /".to_owned(),
@@ -59,7 +54,7 @@ fn write_changed_image(folder: &Path, entries: Entries, change: impl FnOnce(&mut
         entries: Some(entries),
     });
     let mut layout = Layout::new();
-    layout.add("latest", &sources.images(&fixture).unwrap());
+    layout.add("latest", &SOURCES.images(&fixture).unwrap());
     layout.write_to(folder).unwrap();
     format!("oci:{}", folder.display())
 }
