@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use crate::image_archive::{Archive, blobs, classic, config, entry, index, layer, layout, named, sha256};
+use crate::registry_faults::{CaseFile, Names, filled};
 use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
 use image_linkage::limits::Limits;
 use image_source::ArchiveFile;
@@ -12,6 +13,107 @@ use image_source::PathKind;
 use image_source::path_kind;
 use image_source::{ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind};
 use image_source::{PreferredDocument, WantedImage, open_stream};
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+/// An archive, and the images that are asked for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    /// In texts and names, `<NAME>` is the digest of a content, `<NAME.size>` its size; `<NAME.short>` and `<NAME.6>`
+    /// are the first 12 and 6 digits of the digest.
+    #[serde(default)]
+    contents: IndexMap<String, Content>,
+    members: IndexMap<String, Content>,
+    asks: Vec<Asking>,
+}
+
+/// The content of a blob or a member.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Content {
+    /// A layer with these files.
+    Layer(Vec<String>),
+    Gzip(Vec<String>),
+    Zstd(Vec<String>),
+    Text(String),
+    Link(String),
+    Hardlink(String),
+    /// The content of this name.
+    Of(String),
+}
+
+/// A requested image, and what is said of it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asking {
+    name: Option<String>,
+    platform: Option<String>,
+    #[serde(default)]
+    oci: bool,
+    says: String,
+}
+
+impl Content {
+    fn bytes(&self, names: &Names) -> Vec<u8> {
+        let layer = |files: &[String]| layer(&files.iter().map(String::as_str).collect::<Vec<_>>());
+        match self {
+            Self::Layer(files) => layer(files),
+            Self::Gzip(files) => gzip(&layer(files)),
+            Self::Zstd(files) => zstd(&layer(files)),
+            Self::Text(text) => filled(text, names).into_bytes(),
+            Self::Link(_) | Self::Hardlink(_) | Self::Of(_) => panic!("it has no bytes of its own"),
+        }
+    }
+}
+
+impl Case {
+    fn archive(&self) -> (Archive, Names) {
+        let (mut names, mut contents) = (Names::new(), IndexMap::new());
+        for (name, content) in &self.contents {
+            let bytes = content.bytes(&names);
+            let digest = sha256(&bytes);
+            let part = |end: &str, value: &str| (format!("<{name}{end}>"), value.to_owned());
+            let digests = [
+                part("", &digest),
+                part(".short", &digest[..12]),
+                part(".6", &digest[..6]),
+            ];
+            names.extend(digests);
+            names.push(part(".size", &bytes.len().to_string()));
+            contents.insert(name, bytes);
+        }
+        let add = |archive: Archive, (name, content): (&String, &Content)| {
+            let name = filled(name, &names);
+            match content {
+                Content::Link(target) => archive.symlink(&name, target),
+                Content::Hardlink(target) => archive.hardlink(&name, target),
+                Content::Of(content) => archive.file(&name, &contents[content]),
+                content => archive.file(&name, content.bytes(&names)),
+            }
+        };
+        (self.members.iter().fold(Archive::default(), add), names)
+    }
+}
+
+#[test]
+fn s_01_s_02_s_08_s_10_s_12_s_14_each_archive_gives_the_expected_image() {
+    let text = std::fs::read_to_string("testdata/archives.yaml").unwrap();
+    let file: CaseFile<Case> = serde_saphyr::from_str(&text).unwrap();
+    for (question, case) in file.cases {
+        println!("{question}");
+        let (archive, names) = case.archive();
+        for asking in &case.asks {
+            let name = asking.name.as_ref().map(|name| filled(name, &names));
+            let ask = Ask {
+                name: name.as_deref(),
+                platform: asking.platform.as_deref(),
+                oci: asking.oci,
+            };
+            check(&archive, ask, &filled(&asking.says, &names));
+        }
+    }
+}
 
 /// The requested image of an archive.
 #[derive(Clone, Copy, Default)]
@@ -153,307 +255,7 @@ fn ask(name: &str) -> Ask<'_> {
 }
 
 #[test]
-fn an_archive_of_old_docker_gives_its_layers_in_the_order_of_the_manifest() {
-    let (one, two) = (layer(&["a"]), layer(&["b", "c"]));
-    let archive = classic(&["app:1"], &[&one, &two]);
-    let expected = r#"docker-archive - linux/amd64 [["/a"], ["/b", "/c"]]"#;
-    check(&archive, ANY, expected);
-    check(&archive, ask("app:1"), expected);
-    check(&archive, ask("docker.io/library/app:1"), expected);
-    check(&classic(&[], &[&one, &two]), ANY, expected);
-    check(
-        &classic(&["<none>:<none>"], &[]),
-        ANY,
-        "docker-archive - linux/amd64 []",
-    );
-}
-
-#[test]
-fn s_02_layers_that_are_links_are_followed_inside_the_archive() {
-    let one = layer(&["a"]);
-    let json = config("amd64", &[&one, &one, &one]);
-    let archive = Archive::default()
-        .file("./x/layer.tar", &one)
-        .symlink("y/layer.tar", "../x/layer.tar")
-        .hardlink("z/layer.tar", "y/layer.tar")
-        .file("sha256:config", &json)
-        .file(
-            "manifest.json",
-            format!(
-                "[{}]",
-                entry("sha256:config", &[], &["x/layer.tar", "y/layer.tar", "z/layer.tar"])
-            ),
-        );
-    check(
-        &archive,
-        ANY,
-        r#"docker-archive - linux/amd64 [["/a"], ["/a"], ["/a"]]"#,
-    );
-}
-
-#[test]
-fn s_01_links_in_a_circle_are_an_error() {
-    let circle =
-        "saved is not a container image: its member manifest.json leads through more than 40 links, or in a circle";
-    let archive = Archive::default()
-        .symlink("manifest.json", "config.json")
-        .symlink("config.json", "manifest.json");
-    check(&archive, ANY, circle);
-    let layers = Archive::default()
-        .file("c.json", config("amd64", &[b""]))
-        .file("manifest.json", format!("[{}]", entry("c.json", &[], &["a/layer.tar"])))
-        .symlink("a/layer.tar", "layer.tar");
-    check(
-        &layers.clone().symlink("a/layer.tar", "layer.tar"),
-        ANY,
-        &circle.replace("manifest.json", "a/layer.tar"),
-    );
-}
-
-#[test]
-fn several_images_need_a_name_or_an_id() {
-    let (one, two) = (layer(&["a"]), layer(&["b"]));
-    let (first, second) = (config("amd64", &[&one]), config("amd64", &[&two]));
-    let name = |config: &str| format!("{}.json", sha256(config));
-    let archive = Archive::default()
-        .file(&name(&first), &first)
-        .file(&name(&second), &second)
-        .file("1/layer.tar", &one)
-        .file("2/layer.tar", &two)
-        .file(
-            "manifest.json",
-            format!(
-                "[{},{}]",
-                entry(&name(&first), &["app:1", "app:latest"], &["1/layer.tar"]),
-                entry(&name(&second), &["ghcr.io/x/tool:2"], &["2/layer.tar"])
-            ),
-        );
-    let second_image = r#"docker-archive - linux/amd64 [["/b"]]"#;
-    check(&archive, ask("app"), r#"docker-archive - linux/amd64 [["/a"]]"#);
-    check(&archive, ask("ghcr.io/x/tool:2"), second_image);
-    check(&archive, ask(&sha256(&second)[..12]), second_image);
-    check(&archive, ask(&format!("sha256:{}", sha256(&second))), second_image);
-    check(
-        &archive,
-        ANY,
-        "invalid reference \"the reference\": it holds several images, name one of app:1, ghcr.io/x/tool:2",
-    );
-    check(
-        &archive,
-        ask("app:3"),
-        "saved has no image \"app:3\"; it has app:1, ghcr.io/x/tool:2",
-    );
-}
-
-#[test]
-fn an_image_that_is_listed_twice_is_found_by_both_names() {
-    let one = layer(&["a"]);
-    let config = config("amd64", &[&one]);
-    let name = format!("{}.json", sha256(&config));
-    let twice = ["app:1", "app:2"].map(|tag| entry(&name, &[tag], &["1/layer.tar"]));
-    let archive = Archive::default()
-        .file(&name, &config)
-        .file("1/layer.tar", &one)
-        .file("manifest.json", format!("[{}]", twice.join(",")));
-    for asked in [ask("app:1"), ask("app:2"), ask(&sha256(&config)), ANY] {
-        check(&archive, asked, r#"docker-archive - linux/amd64 [["/a"]]"#);
-    }
-    check(
-        &archive,
-        ask("app:3"),
-        "saved has no image \"app:3\"; it has app:1, app:2",
-    );
-}
-
-#[test]
-fn s_12_an_archive_of_new_docker_has_oci_blobs_in_any_compression() {
-    let (one, two, three) = (layer(&["a"]), layer(&["b"]), layer(&["c"]));
-    let (gz, zst) = (gzip(&two), zstd(&three));
-    let oci = blobs("arm64", &[(&one, &one), (&gz, &two), (&zst, &three)]);
-    let layers: Vec<&str> = oci.layers.iter().map(String::as_str).collect();
-    let manifest = |layers: &[&str]| {
-        format!(
-            "[{}]",
-            entry(&format!("blobs/sha256/{}", oci.config), &["app:1"], layers)
-        )
-    };
-    let expected = format!(
-        r#"docker-archive {} linux/arm64 [["/a"], ["/b"], ["/c"]]"#,
-        &oci.manifest[..6]
-    );
-    let whole = layout(oci.archive.clone(), &index(&[oci.descriptor("")]));
-    check(&whole.clone().file("manifest.json", manifest(&layers)), ANY, &expected);
-    // The manifest's digest is unknown unless an index leads to the config.
-    let alone = oci.archive.clone().file("manifest.json", manifest(&layers));
-    check(&alone, ANY, &expected.replace(&oci.manifest[..6], "-"));
-    check(
-        &whole
-            .clone()
-            .file("manifest.json", manifest(&[layers[1], layers[0], layers[2]])),
-        ANY,
-        "saved is not a container image: its manifest.json and its index.json name different layers, and no one can say which are meant",
-    );
-    check(&whole, OCI, &expected.replace("docker-archive", "oci-archive"));
-    check(
-        &whole,
-        Ask {
-            platform: Some("linux/amd64"),
-            ..OCI
-        },
-        "no image for platform linux/amd64 in saved; it offers linux/arm64; choose one with --platform",
-    );
-}
-
-#[test]
-fn tags_name_the_images_of_a_layout() {
-    let (one, two) = (layer(&["a"]), layer(&["b"]));
-    let (first, second) = (blobs("amd64", &[(&one, &one)]), blobs("amd64", &[(&two, &two)]));
-    let both = |one: &str, two: &str| {
-        let mut archive = first.archive.clone();
-        archive = Archive::join(archive, second.archive.clone());
-        layout(archive, &index(&[first.descriptor(one), second.descriptor(two)]))
-    };
-    let image = |oci: &crate::image_archive::Oci, file: &str| {
-        format!(r#"oci-archive {} linux/amd64 [["/{file}"]]"#, &oci.manifest[..6])
-    };
-    let archive = both(&named("v1"), &named("registry.example/app:v2"));
-    for (tag, expected) in [
-        ("v1", image(&first, "a")),
-        ("v2", image(&second, "b")),
-        ("registry.example/app:v2", image(&second, "b")),
-        (&format!("sha256:{}", first.manifest), image(&first, "a")),
-        (
-            "v3",
-            "saved has no image \"v3\"; it has v1, registry.example/app:v2".to_owned(),
-        ),
-    ] {
-        check(&archive, Ask { name: Some(tag), ..OCI }, &expected);
-    }
-    check(
-        &archive,
-        OCI,
-        "invalid reference \"the reference\": it holds several images, name one of registry.example/app:v2, v1",
-    );
-}
-
-#[test]
-fn the_platform_chooses_among_manifests_and_in_nested_indexes() {
-    let (one, two) = (layer(&["a"]), layer(&["b"]));
-    let (amd, arm) = (blobs("amd64", &[(&one, &one)]), blobs("arm64", &[(&two, &two)]));
-    let platform = |arch: &str| format!(r#","platform":{{"os":"linux","architecture":"{arch}"}}"#);
-    let inner = index(&[amd.descriptor(&platform("amd64")), arm.descriptor(&platform("arm64"))]);
-    let descriptor = |document: &str| {
-        format!(
-            r#"{{"mediaType":"application/vnd.oci.image.index.v1+json","digest":"sha256:{}","size":{}}}"#,
-            sha256(document),
-            document.len()
-        )
-    };
-    let nested = |levels: usize| {
-        let mut archive = Archive::join(amd.archive.clone(), arm.archive.clone());
-        let mut document = inner.clone();
-        for _ in 0..levels {
-            archive = archive.file(&format!("blobs/sha256/{}", sha256(&document)), &document);
-            document = index(&[descriptor(&document)]);
-        }
-        layout(archive, &document)
-    };
-    let arm64 = Ask {
-        platform: Some("linux/arm64"),
-        ..OCI
-    };
-    let expected = format!(r#"oci-archive {} linux/arm64 [["/b"]]"#, &arm.manifest[..6]);
-    for levels in 0..3 {
-        check(&nested(levels), arm64, &expected);
-    }
-    check(
-        &nested(3),
-        arm64,
-        "saved is not a container image: its indexes lie more than 3 deep in each other",
-    );
-    check(
-        &nested(0),
-        Ask {
-            platform: Some("linux/s390x"),
-            ..OCI
-        },
-        "no image for platform linux/s390x in saved; it offers linux/amd64, linux/arm64; choose one with --platform",
-    );
-}
-
-#[test]
-fn without_a_platform_in_the_index_the_configs_decide() {
-    let (one, two) = (layer(&["a"]), layer(&["b"]));
-    let (amd, arm) = (blobs("amd64", &[(&one, &one)]), blobs("arm64", &[(&two, &two)]));
-    let both = Archive::join(amd.archive.clone(), arm.archive.clone());
-    let stated = r#","platform":{"os":"linux","architecture":"arm64"}"#;
-    let [on_amd, on_arm, on_s390x] = ["linux/amd64", "linux/arm64", "linux/s390x"].map(|platform| Ask {
-        platform: Some(platform),
-        ..OCI
-    });
-    let found = |oci: &crate::image_archive::Oci, platform: &str, file: &str| {
-        format!(r#"oci-archive {} {platform} [["/{file}"]]"#, &oci.manifest[..6])
-    };
-    for descriptors in [
-        [arm.descriptor(""), amd.descriptor("")],
-        [amd.descriptor(""), arm.descriptor("")],
-        [arm.descriptor(stated), amd.descriptor("")],
-    ] {
-        let archive = layout(both.clone(), &index(&descriptors));
-        check(&archive, on_amd, &found(&amd, "linux/amd64", "a"));
-        check(&archive, on_arm, &found(&arm, "linux/arm64", "b"));
-        let text = from_file(&archive.tar(), on_s390x);
-        assert!(
-            text.contains("linux/amd64") && !text.contains("without platform"),
-            "{text}"
-        );
-    }
-}
-
-#[test]
-fn an_artifact_and_a_missing_image_have_no_platform() {
-    let one = layer(&["a"]);
-    let arm = blobs("arm64", &[(&one, &one)]);
-    let chart = format!(
-        r#"{{"schemaVersion":2,"config":{{"mediaType":"application/vnd.cncf.helm.config.v1+json","digest":"sha256:{}","size":2}},"layers":[]}}"#,
-        sha256("{}")
-    );
-    let of_chart = format!(
-        r#"{{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:{}","size":{}}}"#,
-        sha256(&chart),
-        chart.len()
-    );
-    // `docker save` omits the images of other platforms.
-    let missing = blobs("amd64", &[]).descriptor("");
-    let archive = arm
-        .archive
-        .clone()
-        .file(&format!("blobs/sha256/{}", sha256(&chart)), &chart);
-    let archive = layout(archive, &index(&[of_chart, missing, arm.descriptor("")]));
-    let asked = |platform| Ask {
-        platform: Some(platform),
-        ..OCI
-    };
-    let found = format!(r#"oci-archive {} linux/arm64 [["/a"]]"#, &arm.manifest[..6]);
-    check(&archive, asked("linux/arm64"), &found);
-    let none = "an image without platform";
-    check(
-        &archive,
-        asked("linux/amd64"),
-        &format!(
-            "no image for platform linux/amd64 in saved; it offers {none}, {none}, linux/arm64; choose one with --platform"
-        ),
-    );
-}
-
-#[test]
-fn s_14_without_a_manifest_the_layer_order_is_unknown() {
-    check(
-        &Archive::default().file("1/layer.tar", layer(&["a"])),
-        ANY,
-        "saved is not a container image: it has neither a manifest.json nor an index.json, so the layer order is unknown; \
-         what docker export writes is read as rootfs-archive:FILE, in a pipe as rootfs-archive:/dev/stdin",
-    );
+fn what_is_no_archive_is_said() {
     let text = from_file(b"no archive at all", ANY);
     assert_eq!(text, "saved is not a container image: it is not a tar archive");
     assert_eq!(
@@ -463,33 +265,6 @@ fn s_14_without_a_manifest_the_layer_order_is_unknown() {
     assert_eq!(
         from_stream(b"", ANY, &Limits::default()),
         "saved is not a container image: it is empty; did its writer fail?"
-    );
-}
-
-#[test]
-fn s_08_config_and_manifest_must_agree_on_the_number_of_layers() {
-    let one = layer(&["a"]);
-    let archive = Archive::default()
-        .file("c.json", config("amd64", &[]))
-        .file("layer.tar", &one)
-        .file("manifest.json", format!("[{}]", entry("c.json", &[], &["layer.tar"])));
-    check(
-        &archive,
-        ANY,
-        "saved is not a container image: its manifest.json has 1 layers and the config 0",
-    );
-}
-
-#[test]
-fn s_10_an_artifact_is_not_an_image() {
-    let chart = r#"{"name":"chart"}"#;
-    let archive = Archive::default()
-        .file("c.json", chart)
-        .file("manifest.json", format!("[{}]", entry("c.json", &[], &[])));
-    check(
-        &archive,
-        ANY,
-        "c.json in saved is not a container image: its config has no rootfs.diff_ids",
     );
 }
 
@@ -575,13 +350,7 @@ fn a_config_is_read_by_any_name() {
 }
 
 #[test]
-fn damage_in_what_the_image_does_not_use_is_no_error() {
-    let one = layer(&["a"]);
-    let archive = classic(&[], &[&one])
-        .file("unused/layer.tar", "no tar")
-        .file(&format!("blobs/sha256/{}", sha256("x")), "not x")
-        .file("a.json", "[ broken");
-    check(&archive, ANY, r#"docker-archive - linux/amd64 [["/a"]]"#);
+fn a_layer_that_is_json_is_an_error() {
     let used = Archive::default()
         .file("c.json", config("amd64", &[b"{}"]))
         .file("layer.tar", "{}")
@@ -647,19 +416,6 @@ fn headers_of_an_archive_are_read_as_those_of_a_layer() {
     both(
         &long.tar(),
         &refused("the name of a member is longer than the limit of 4096 bytes"),
-    );
-}
-
-#[test]
-fn a_layer_that_is_not_in_the_archive_is_an_error() {
-    let one = layer(&["a"]);
-    let archive = Archive::default()
-        .file("c.json", config("amd64", &[&one]))
-        .file("manifest.json", format!("[{}]", entry("c.json", &[], &["1/layer.tar"])));
-    check(
-        &archive,
-        ANY,
-        "saved is not a container image: 1/layer.tar is named by its manifest and is missing; it was cut short or is damaged, save the image again",
     );
 }
 

@@ -16,10 +16,10 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// `testdata/registry-faults.yaml`.
+/// A file with cases by their question.
 #[derive(Deserialize)]
-struct CaseFile {
-    cases: IndexMap<String, Case>,
+pub struct CaseFile<C> {
+    pub cases: IndexMap<String, C>,
 }
 
 /// A registry, and what comes of images that are opened in it. In texts, `HOST` is the registry, `PORT` its port,
@@ -96,9 +96,9 @@ struct Opening {
 type Documents = IndexMap<String, Vec<u8>>;
 
 /// Names in texts, and what they stand for.
-type Names = Vec<(String, String)>;
+pub type Names = Vec<(String, String)>;
 
-fn filled(text: &str, names: &Names) -> String {
+pub fn filled(text: &str, names: &Names) -> String {
     let replaced = |text: String, (name, value): &(String, String)| text.replace(name, value);
     names.iter().fold(text.to_owned(), replaced)
 }
@@ -318,7 +318,7 @@ impl Opening {
 #[test]
 fn each_fault_of_a_registry_has_the_expected_outcome() {
     let text = std::fs::read_to_string("testdata/registry-faults.yaml").unwrap();
-    let file: CaseFile = serde_saphyr::from_str(&text).unwrap();
+    let file: CaseFile<Case> = serde_saphyr::from_str(&text).unwrap();
     let meant = std::env::var("CUPTI_AUDIT_CASE").unwrap_or_default();
     for (name, case) in file.cases.into_iter().filter(|(name, _)| name.contains(&meant)) {
         println!("{name}");
