@@ -9,7 +9,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use testkit::layer::Compression;
 use testkit::oci::Layout;
-use testkit::spec::{ElfSpec, EntrySpec, Fixture, LayerSpec, Sources};
+use testkit::spec::{EntrySpec, Fixture, LayerSpec, Sources};
 
 static SOURCES: LazyLock<Sources> = LazyLock::new(|| Sources::of_repository().unwrap());
 
@@ -28,24 +28,8 @@ pub struct MeasuredRun {
     pub stderr: String,
 }
 
-/// A library with these dependencies and a modification.
-pub fn library(needed: &[String], change: impl Fn(&mut ElfSpec)) -> EntrySpec {
-    let mut spec = ElfSpec {
-        needed: needed.to_vec(),
-        ..ElfSpec::default()
-    };
-    change(&mut spec);
-    EntrySpec::Elf(Box::new(spec))
-}
-
-/// Writes a layout into `folder`: Debian with libcupti, this environment and these files.
-pub fn write_image(folder: &Path, env: &[(&str, String)], entries: Entries) -> String {
-    let env = env.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
-    write_changed_image(folder, entries, |fixture| fixture.env.extend(env))
-}
-
-/// Same, with another change.
-pub fn write_changed_image(folder: &Path, entries: Entries, change: impl FnOnce(&mut Fixture)) -> String {
+/// Writes a layout into `folder`: Debian with libcupti, these files and another change.
+pub fn write_image(folder: &Path, entries: Entries, change: impl FnOnce(&mut Fixture)) -> String {
     let mut fixture: Fixture = SOURCES.fixtures()["debian-cupti"].clone();
     change(&mut fixture);
     fixture.layers.push(LayerSpec {

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::parallel::in_parallel;
 
-use super::hostile_images::{Entries, measure, write_changed_image};
+use super::hostile_images::{Entries, measure, write_image};
 
 /// `testdata/work-bombs.yaml`. In all texts, `<N*TEXT>` is N times the text, in which `#` is the number of the time.
+/// `CUPTI_AUDIT_CASE=WORDS` runs the rows with these words in their name.
 #[derive(Deserialize)]
 struct BombFile {
     rows: IndexMap<String, Bomb>,
@@ -133,7 +134,7 @@ const MOST: (u64, u64) = (300, 60);
 fn hold(row: &str, bomb: &Bomb) {
     let folder = TempDir::new().unwrap();
     let entries = bomb.files.iter().flat_map(Files::entries).collect();
-    let image = write_changed_image(folder.path(), entries, |fixture| {
+    let image = write_image(folder.path(), entries, |fixture| {
         let env = bomb.env.iter().map(|(name, value)| (name.clone(), repeated(value)));
         fixture.env.extend(env);
         let start = bomb
@@ -157,9 +158,11 @@ fn hold(row: &str, bomb: &Bomb) {
 }
 
 #[test]
-fn x_03_to_x_06_work_bombs_are_judged_in_bounds_or_end_in_a_gap() {
+fn x_01_to_x_06_work_bombs_are_judged_in_bounds_or_end_in_a_gap() {
     let text = fs::read_to_string("testdata/work-bombs.yaml").unwrap();
-    let file: BombFile = serde_saphyr::from_str(&text).unwrap();
+    let mut file: BombFile = serde_saphyr::from_str(&text).unwrap();
+    let meant = std::env::var("CUPTI_AUDIT_CASE").unwrap_or_default();
+    file.rows.retain(|row, _| row.contains(&meant));
     in_parallel(file.rows.len(), |number| {
         let (row, bomb) = file.rows.get_index(number).unwrap();
         hold(row, bomb);
