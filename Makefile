@@ -61,10 +61,9 @@ static: parts
 	  if command -v maturin >/dev/null; then packaging/wheel.sh $(MUSL) dev "" $(WHEELS); fi; \
 	else echo "static: musl-gcc or Rust's target $(MUSL) is missing"; fi
 
-# Measures the released build against plain decompression and other tools, and counts the instructions of its stages: see
+# Measures the program of a release against plain decompression and other tools, and counts the instructions of its stages: see
 # tests/bench.py and docs/speed.md.
-bench: parts
-	cargo build --profile dist --bin cupti-audit --features "$(if $(filter x86_64,$(shell uname -m)),isal)"
+bench: parts dist
 	python3 -B tests/bench.py
 
 # Builds the files of a release for this processor, offline, into target/dist: see packaging/dist.sh.

@@ -25,7 +25,9 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
 # The folders of this machine, by names that are the same everywhere: for Rust and for the C that ring and zstd are.
-rust_flags=() c_flags=()
+rust_flags=()
+# mimalloc then commits memory when it is used: 20 MiB less for an audit of PyTorch's image, and not slower.
+c_flags=(-DMI_DEFAULT_ARENA_EAGER_COMMIT=0)
 for pair in "$PWD=/source" "$cargo_home=/cargo" "$(rustc --print sysroot)=/rust"; do
   rust_flags+=("--remap-path-prefix=$pair")
   c_flags+=("-ffile-prefix-map=$pair")

@@ -40,6 +40,7 @@ CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEBIAN = f"{HERE}/../target/parts/bookworm"
 COUNTS = f"{HERE}/instruction-counts.json"
+PROGRAM = f"target/{os.uname().machine}-unknown-linux-musl/dist/cupti-audit"
 WHEELS = ("nvidia-cublas-cu12==12.4.5.8", "nvidia-cudnn-cu12==9.1.0.70", "nvidia-cuda-cupti-cu12==12.4.127")
 FILES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
 TORCH = ("torch==2.8.0", "setuptools")
@@ -77,7 +78,7 @@ def main():
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", default="target/dist/cupti-audit", help="the program; make bench builds it")
+    parser.add_argument("--program", default=PROGRAM, help="the program; make dist builds it")
     parser.add_argument("--runs", type=int, default=5, help="how many turns")
     parser.add_argument("--images", nargs="+", default=["torch", "huge", "huge-zstd", "many", "files", "tree"])
     parser.add_argument("--curves", default=f"{HERE}/../docs/speed.svg", help="where to draw the curves; empty for none")
