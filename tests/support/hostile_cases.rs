@@ -332,6 +332,11 @@ fn tests_there_are() -> BTreeSet<String> {
 #[test]
 fn every_row_of_hostile_inputs_has_tests_that_there_are() {
     let there = tests_there_are();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/image-linkage/testdata/layers");
+    let files = files_below(&folder).into_iter();
+    let layers: String = files
+        .map(|file| fs::read_to_string(folder.join(file)).unwrap())
+        .collect();
     let rows = include_str!("../../testdata/hostile-rows.tsv");
     let rows = rows.lines().filter(|line| !line.starts_with('#'));
     let rows: Vec<Vec<&str>> = rows.map(|line| line.split('\t').collect()).collect();
@@ -339,6 +344,11 @@ fn every_row_of_hostile_inputs_has_tests_that_there_are() {
         let [id, what, tests] = row[..] else { panic!("{row:?}") };
         let missing: Vec<&str> = tests.split(' ').filter(|test| !there.contains(*test)).collect();
         assert!(!what.is_empty() && missing.is_empty(), "{id}: {missing:?}");
+        let in_layers = tests.contains("each_layer_is_read_as_expected_and_as_by_an_engine");
+        assert!(
+            !in_layers || layers.contains(&format!("\n\"{id}: ")),
+            "no layer for {id}"
+        );
     }
     // The number of inputs in each part of the catalogue.
     let parts = [

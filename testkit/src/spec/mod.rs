@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use elf::{ElfSpec, EndianSpec, KindSpec, MachineSpec};
+pub use make::unescape;
 pub use sources::{SourceError, Sources, generated};
 
 use crate::layer::Compression;

@@ -13,11 +13,10 @@
 mod raw;
 
 mod bounds;
+mod cases;
 mod changesets;
 mod damage;
 mod elf;
-mod engine;
-mod headers;
 mod interest;
 mod kept;
 mod links;
@@ -50,14 +49,23 @@ fn lines(layer: &LayerIndex) -> Vec<String> {
     let sorted: BTreeMap<_, _> = layer.entries.iter().collect();
     let entries = sorted.into_iter().map(|(path, entry)| match entry {
         LayerEntry::Directory(..) => format!("{path}/"),
-        LayerEntry::File(facts) => match &facts.elf {
-            Some(elf) => format!(
-                "{path} elf {} {}",
-                facts.bytes,
-                text(elf.soname.as_deref().unwrap_or_default())
-            ),
-            None => format!("{path} {}", facts.bytes),
-        },
+        LayerEntry::File(facts) => {
+            if let Some(elf) = &facts.elf {
+                format!(
+                    "{path} elf {} {}",
+                    facts.bytes,
+                    text(elf.soname.as_deref().unwrap_or_default())
+                )
+            } else {
+                let mode = if facts.mode == 0o644 {
+                    String::new()
+                } else {
+                    format!(" {:o}", facts.mode)
+                };
+                let kept = if facts.kept.is_some() { " kept" } else { "" };
+                format!("{path} {}{mode}{kept}", facts.bytes)
+            }
+        }
         LayerEntry::Symlink(target) => format!("{path} -> {}", text(target)),
         LayerEntry::Hardlink(target) => format!("{path} = {target}"),
         LayerEntry::Special => format!("{path} special"),
@@ -67,7 +75,7 @@ fn lines(layer: &LayerIndex) -> Vec<String> {
     let problems = layer
         .problems
         .iter()
-        .map(|problem| format!("? {}: {}", problem.path, problem.what));
+        .map(|problem| format!("{:?} {}: {}", problem.kind, problem.path, problem.what));
     entries.chain(whiteouts).chain(opaque).chain(problems).collect()
 }
 
@@ -101,10 +109,4 @@ fn tree(rootfs: &Rootfs) -> Vec<String> {
         lines.push(format!("{} {path}{what}", node.layer));
     });
     lines
-}
-
-/// The lines of [`tree`] for layers as blobs.
-fn merged<B: AsRef<[u8]>>(blobs: &[B]) -> Vec<String> {
-    let layers: Vec<LayerIndex> = blobs.iter().map(|blob| index(blob.as_ref()).unwrap()).collect();
-    tree(&merge(&layers))
 }

@@ -3,8 +3,8 @@
 use image_linkage::layer::{LayerEntry, ProblemKind};
 use testkit::elf::Elf;
 
+use crate::index;
 use crate::raw::{Header, Tar, record};
-use crate::{index, read, refuse};
 
 /// An object with a hole: its bytes and its two data regions.
 fn object() -> (Vec<u8>, [(usize, usize); 2]) {
@@ -138,99 +138,4 @@ fn t07_an_object_in_a_pax_sparse_file_of_any_version_is_read() {
     let stored_size = stored.len().to_string();
     let with_size = [&records[..], &[("size", &stored_size)]].concat();
     check(Tar::new().pax(&with_size).file("GNUSparseFile.1/lib", &stored));
-}
-
-#[test]
-fn t07_a_map_that_does_not_fit_is_an_error() {
-    for map in [
-        "0,4,2,4",   // they overlap
-        "8,4,0,4",   // backwards
-        "0,4,90,40", // behind the end
-        "0,100",     // more than is stored
-        "18446744073709551615,4",
-        "4,18446744073709551615",
-        "0,4,8", // no pair
-        "0,4,x,4",
-    ] {
-        let tar = Tar::new()
-            .pax(&[("GNU.sparse.size", "100"), ("GNU.sparse.map", map)])
-            .file("lib", b"\x7fELFdata");
-        refuse(&tar.end(), "sparse");
-    }
-}
-
-#[test]
-fn t07_records_of_a_sparse_file_without_a_map_are_an_error() {
-    let nameless = Tar::new().pax(&[("GNU.sparse.name", "lib")]).file("a", b"");
-    refuse(&nameless.end(), "on a member that is not a sparse file");
-    let unknown = Tar::new()
-        .pax(&[("GNU.sparse.major", "2"), ("GNU.sparse.minor", "0")])
-        .file("a", b"");
-    refuse(&unknown.end(), "unknown sparse format");
-    let directory = Tar::new()
-        .pax(&[("GNU.sparse.size", "1"), ("GNU.sparse.map", "0,1")])
-        .member("d/", b'5', b"");
-    refuse(&directory.end(), "on a member that is not a sparse file");
-}
-
-#[test]
-fn t07_a_map_of_too_many_regions_is_an_error() {
-    let version = [
-        ("GNU.sparse.major", "1"),
-        ("GNU.sparse.minor", "0"),
-        ("GNU.sparse.realsize", "100"),
-    ];
-    let many = "0\n".repeat(2 * 20_000);
-    for map in [
-        format!("20000\n{many}"),
-        "18446744073709551615\n".to_owned(),
-        "3000000000\n".to_owned() + &many,
-    ] {
-        refuse(&Tar::new().pax(&version).file("a", map.as_bytes()).end(), "sparse");
-    }
-    let extended = Header::new(b"a", b'S', 0).gnu().set(482, b"\x01");
-    let mut empty = [0; 512];
-    empty[504] = 1;
-    let endless = Tar::new().raw(&extended, &empty.repeat(20_000));
-    refuse(&endless.end(), "longer than the limit");
-}
-
-#[test]
-fn t07_a_map_whose_line_does_not_end_is_an_error_and_no_hang() {
-    let version = [
-        ("GNU.sparse.major", "1"),
-        ("GNU.sparse.minor", "0"),
-        ("GNU.sparse.realsize", "100"),
-    ];
-    for bytes in [1000, 300_000, 6_000_000] {
-        let tar = Tar::new().pax(&version).file("a", &vec![b'1'; bytes]);
-        refuse(&tar.cut(), "a line of a sparse map is not a number");
-    }
-}
-
-#[test]
-fn holes_of_other_files_than_libraries_are_skipped() {
-    // A disk image, or the lastlog of a user with a large ID: terabytes of hole first.
-    let size = (8_u64 << 40).to_string();
-    let tar = Tar::new()
-        .pax(&[("GNU.sparse.size", &size), ("GNU.sparse.map", "1099511627776,4")])
-        .file("lastlog", b"data");
-    assert_eq!(read(&tar.end()), [format!("/lastlog {size}")]);
-}
-
-#[test]
-fn the_holes_of_libraries_are_bounded() {
-    let lib = |name: &str, size: &str| {
-        Tar::new()
-            .pax(&[("GNU.sparse.size", size), ("GNU.sparse.map", "0,4")])
-            .file(name, b"\x7fELF")
-            .cut()
-    };
-    let small = [lib("a", "100000"), lib("b", "100000")].concat();
-    assert_eq!(read(&small), ["/a elf 100000 ", "/b elf 100000 "]);
-    let largest = i64::MAX.to_string();
-    refuse(
-        &[lib("a", "100000"), lib("b", &largest)].concat(),
-        "the holes of sparse libraries",
-    );
 }

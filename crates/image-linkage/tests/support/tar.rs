@@ -23,9 +23,12 @@ impl Header {
             .set(257, b"ustar\x0000")
     }
 
-    /// Writes `bytes` at an offset and updates the checksum.
+    /// Writes `bytes` at an offset and updates the checksum, unless they are one.
     pub fn set(mut self, at: usize, bytes: &[u8]) -> Self {
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
+        if at == 148 {
+            return self;
+        }
         self.0[148..156].fill(b' ');
         let sum: u32 = self.0.iter().map(|&byte| u32::from(byte)).sum();
         self.0[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
@@ -63,6 +66,12 @@ impl Tar {
         self.0.extend(header.bytes());
         self.0.extend(content);
         self.0.resize(self.0.len().next_multiple_of(BLOCK), 0);
+        self
+    }
+
+    /// Adds bytes without a header.
+    pub fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.extend(bytes);
         self
     }
 
