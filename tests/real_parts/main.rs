@@ -11,8 +11,6 @@
 
 #[path = "../support/chroot.rs"]
 mod chroot;
-#[path = "../support/cupti_layouts/mod.rs"]
-mod cupti_layouts;
 #[path = "../support/cupti_parts.rs"]
 mod cupti_parts;
 #[path = "../support/engine.rs"]

@@ -4,29 +4,114 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::chroot::Root;
-use crate::cupti_layouts::{Layout, PROBE, Step};
+use crate::cupti_parts::{cupti_12, object, patched, pip, program, wheel};
 use crate::judge::{Judge, Verdict};
 use crate::plain_image::image_of;
 use cupti_audit::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, World, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
 use image_source::{Image, ImageConfig};
+use indexmap::IndexMap;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use testkit::layer::{Entry, Kind, Layer};
 use testkit::parallel::in_parallel;
+use testkit::spec::{EntrySpec, Sources};
+
+/// The source of a probe: a program that opens its argument.
+pub const PROBE: &str = include_str!("../support/probe.c");
+
+/// The file `testdata/cupti-layouts.yaml`, which explains its fields.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Layouts {
+    #[serde(rename = "shared")]
+    _shared: IgnoredAny,
+    layouts: IndexMap<String, Layout>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Layout {
+    #[serde(default)]
+    env: IndexMap<String, String>,
+    #[serde(default = "top")]
+    working_dir: String,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Step {
+    Ldconfig,
+    InstallDeb,
+    #[serde(untagged)]
+    Add(IndexMap<String, Content>),
+}
+
+/// What lies at a path.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Content {
+    Pip(String),
+    File(String),
+    Cut(usize),
+    Patched(Vec<String>),
+    Object(Object),
+    Probe(Vec<String>),
+    #[serde(untagged)]
+    Made(EntrySpec),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Object {
+    c: String,
+    #[serde(default)]
+    link: Vec<String>,
+    #[serde(default)]
+    patchelf: Vec<String>,
+}
+
+fn top() -> String {
+    "/".to_owned()
+}
+
+impl Content {
+    fn add_to(&self, layer: Layer, name: &str, sources: &Sources) -> Layer {
+        match self {
+            Self::Pip(name_of_wheel) => pip(layer, name_of_wheel, name),
+            Self::File(path) => layer.file(name, std::fs::read(wheel(path)).unwrap()),
+            Self::Cut(bytes) => layer.file(name, cupti_12(CUPTI).split_at(*bytes).0),
+            Self::Patched(words) => layer.file(name, patched(&cupti_12(CUPTI), &texts(words))),
+            Self::Object(made) => {
+                let linked = object(&made.c, &texts(&made.link));
+                let is_changed = !made.patchelf.is_empty();
+                let changed = is_changed.then(|| patched(&linked, &texts(&made.patchelf)));
+                layer.file(name, changed.unwrap_or(linked))
+            }
+            Self::Probe(words) => layer.executable(name, program(PROBE, &texts(words))),
+            Self::Made(entry) => sources.add_entry(layer, name, entry).unwrap(),
+        }
+    }
+}
+
+const CUPTI: &str = "libcupti.so.12";
+
+fn texts(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).collect()
+}
 
 #[test]
 fn the_audit_agrees_with_the_real_loader_in_every_layout() {
     if !crate::cupti_parts::are_there() {
         return;
     }
-    let probe = crate::cupti_parts::program(PROBE, &[]);
-    let layouts = crate::cupti_layouts::all();
-    let compared = in_parallel(layouts.len(), |number| compare(&layouts[number], &probe));
-    let compared: BTreeMap<_, _> = layouts
-        .iter()
-        .zip(compared)
-        .map(|(layout, result)| (layout.name, result))
-        .collect();
+    let probe = program(PROBE, &[]);
+    let Layouts { layouts, .. } = serde_saphyr::from_str(include_str!("../../testdata/cupti-layouts.yaml")).unwrap();
+    let sources = Sources::of_repository().unwrap();
+    let compared = in_parallel(layouts.len(), |number| compare(&layouts[number], &probe, &sources));
+    let compared: BTreeMap<_, _> = layouts.keys().zip(compared).collect();
     let (mut agreed, mut questions, mut wrong) = (0, 0, Vec::new());
     let mut said = String::new();
     for (name, (verdict, says)) in &compared {
@@ -44,12 +129,15 @@ fn the_audit_agrees_with_the_real_loader_in_every_layout() {
     insta::assert_snapshot!(said);
 }
 
-fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
+fn compare(layout: &Layout, probe: &[u8], sources: &Sources) -> (Verdict, String) {
     let mut root = Root::new(probe);
     for step in &layout.steps {
         match step {
-            Step::Add(layer) => root.add(layer),
-            Step::Run(words) => root.run(words),
+            Step::Add(contents) => {
+                let add = |layer, (path, content): (&String, &Content)| content.add_to(layer, &path[1..], sources);
+                root.add(&contents.iter().fold(Layer::new(), add));
+            }
+            Step::Ldconfig => root.run(&["/sbin/ldconfig"]),
             Step::InstallDeb => install(&mut root),
         }
     }
@@ -74,11 +162,12 @@ fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
         },
     );
     let mut verdict = Verdict::default();
+    let env: Vec<_> = layout.env.iter().map(|(key, value)| (&**key, &**value)).collect();
     let compare = |root: &Root, world: World, verdict: &mut Verdict| {
         Judge {
             root,
-            env: layout.env,
-            working_dir: layout.working_dir,
+            env: &env,
+            working_dir: &layout.working_dir,
         }
         .compare(&facts, world, verdict);
     };
@@ -101,13 +190,13 @@ fn install(root: &mut Root) {
 }
 
 fn image(layout: &Layout, layers: usize) -> Image {
-    let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    let own = |(key, value): (&String, &String)| (key.clone(), value.clone());
     let config = ImageConfig {
         env: layout.env.iter().map(own).collect(),
-        working_dir: Some(layout.working_dir.to_owned()),
+        working_dir: Some(layout.working_dir.clone()),
         ..ImageConfig::default()
     };
-    image_of(layout.name, layers, config)
+    image_of("layout", layers, config)
 }
 
 /// A summary of the facts: the verdict of a plain dlopen, then each copy and each consumer.
@@ -267,8 +356,8 @@ fn a_running_container_is_told_what_its_own_loader_and_host_give_it() {
     if !crate::cupti_parts::are_there() {
         return;
     }
-    let mut root = Root::new(&crate::cupti_parts::program(PROBE, &[]));
-    let library = crate::cupti_parts::cupti_12("libcupti.so.12");
+    let mut root = Root::new(&program(PROBE, &[]));
+    let library = cupti_12(CUPTI);
     root.add(
         &Layer::new()
             .file("opt/cupti/libcupti.so.12", &library)

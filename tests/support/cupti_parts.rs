@@ -48,8 +48,8 @@ pub fn pip(layer: Layer, name: &str, folder: &str) -> Layer {
     layer
 }
 
-/// Compiles a shared object from C source, with these linker arguments. `LIB12` and `LIB11` stand for the real
-/// libraries.
+/// Compiles a shared object from C source, with these linker arguments. `LIB12`, `LIB12.1` and `LIB11` stand for the
+/// real libraries.
 pub fn object(source: &str, arguments: &[&str]) -> Vec<u8> {
     compile(source, &[&["-shared", "-fPIC", "-nostartfiles"], arguments].concat())
 }
@@ -72,11 +72,10 @@ fn compile_with(compiler: &str, file: &str, source: &str, arguments: &[&str]) ->
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join(file), folder.path().join("x"));
     std::fs::write(&input, source).unwrap();
-    let lib12 = wheel("nvidia-cuda-cupti-cu12-12.4.127/nvidia/cuda_cupti/lib/libcupti.so.12");
-    let lib11 = wheel("nvidia-cuda-cupti-cu11-11.8.87/nvidia/cuda_cupti/lib/libcupti.so.11.8");
     let known = |word: &&str| match *word {
-        "LIB12" => lib12.clone(),
-        "LIB11" => lib11.clone(),
+        "LIB12" => wheel("nvidia-cuda-cupti-cu12-12.4.127/nvidia/cuda_cupti/lib/libcupti.so.12"),
+        "LIB12.1" => wheel("nvidia-cuda-cupti-cu12-12.1.105/nvidia/cuda_cupti/lib/libcupti.so.12"),
+        "LIB11" => wheel("nvidia-cuda-cupti-cu11-11.8.87/nvidia/cuda_cupti/lib/libcupti.so.11.8"),
         other => PathBuf::from(other),
     };
     let result = Command::new(compiler)
@@ -112,6 +111,7 @@ pub fn are_there() -> bool {
         "bookworm.tar",
         "debs/libcupti11.8.deb",
         "wheels/nvidia-cuda-cupti-cu12-12.4.127",
+        "wheels/nvidia-cuda-cupti-cu12-12.1.105",
         "wheels/nvidia-cuda-cupti-cu11-11.8.87",
         "wheels/nvidia-cuda-runtime-cu12-12.4.127",
     ];

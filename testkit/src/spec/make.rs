@@ -71,7 +71,10 @@ fn parents(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     slashes.filter_map(|(at, _)| name.get(..at))
 }
 
-fn add(layer: Layer, name: &[u8], spec: &EntrySpec, context: &mut Context<'_>) -> Result<Layer, String> {
+/// Adds an entry to a layer.
+///
+/// Errors: The entry's problem.
+pub fn add(layer: Layer, name: &[u8], spec: &EntrySpec, context: &mut Context<'_>) -> Result<Layer, String> {
     Ok(match spec {
         EntrySpec::Dir => layer.dir(name),
         EntrySpec::ClosedDir => {

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 
-use super::make::{Context, add_layers};
+use super::make::{Context, add, add_layers};
 use super::{Base, EntrySpec, Fixture, OtherPlatform};
+use crate::layer::Layer;
 use crate::oci::{Image, Layout};
 
 /// All fixtures of a folder, with their shared bases and parts.
@@ -121,6 +122,13 @@ impl Sources {
         };
         let all = std::iter::once(&first).chain(&fixture.also);
         all.map(|platform| self.image(platform)).collect()
+    }
+
+    /// Adds an entry to a layer of an amd64 image; `name` has no slash in front.
+    ///
+    /// Errors: The entry's problem.
+    pub fn add_entry(&self, layer: Layer, name: &str, entry: &EntrySpec) -> Result<Layer, String> {
+        add(layer, name.as_bytes(), entry, &mut Context::new(self, "linux/amd64"))
     }
 
     fn image(&self, spec: &OtherPlatform) -> Result<Image, String> {
