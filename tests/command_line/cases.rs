@@ -1,18 +1,24 @@
 //! Runs the program on small images and files, each with one question: the files in `testdata/cases`.
 //! `CUPTI_AUDIT_CASE=WORDS` runs the cases with these words in their name.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 use std::{env, fs, iter};
 
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
-use testkit::layer::Compression;
-use testkit::oci::Layout;
+use testkit::layer::{Compression, Kind, Layer};
+use testkit::oci::{Image, Layout};
 use testkit::parallel::in_parallel;
 use testkit::spec::{EntrySpec, LayerSpec, Sources};
+
+use crate::hadolint::lint;
+use crate::small_engine::engine_with;
 
 /// The entries of a layer, as in a fixture.
 type Entries = IndexMap<String, EntrySpec>;
@@ -59,12 +65,15 @@ struct Case {
     created_by: String,
     /// The program's arguments, if they are not the file's.
     arguments: Option<Vec<String>>,
+    /// More arguments.
+    #[serde(default)]
+    options: Vec<String>,
     /// Whether only root can run it.
     #[serde(default)]
     root: bool,
-    /// Texts in the working folder, by their path.
+    /// Texts or entries of a layer in the working folder, by their path.
     #[serde(default)]
-    files: IndexMap<String, String>,
+    files: IndexMap<String, FileSpec>,
     /// What is run there, in this order. Without it, the program is run once on the image.
     #[serde(default)]
     runs: Vec<Step>,
@@ -73,6 +82,14 @@ struct Case {
     only: Step,
     #[serde(flatten)]
     unknown: IndexMap<String, IgnoredAny>,
+}
+
+/// A file in the working folder.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum FileSpec {
+    Text(String),
+    Entry(EntrySpec),
 }
 
 /// Commands for `sh` and their expected outcome.
@@ -92,6 +109,8 @@ struct Step {
     prints: Option<String>,
     /// The name of the snapshot with the whole output.
     snapshot: Option<String>,
+    /// The page of the documentation with the output from its first empty line on.
+    page: Option<String>,
     /// The name of the schema that each document of the output has to match.
     schema: Option<String>,
     /// Values of the JSON output by pointer; several documents are a list. Objects list only the fields to compare. In
@@ -105,6 +124,22 @@ struct Step {
     #[serde(default)]
     never: Vec<String>,
 }
+
+/// An engine with the fixture of a devel image, also under NVIDIA's name, and a variant with a shell.
+static ENGINE: LazyLock<String> = LazyLock::new(|| {
+    let sources = Sources::of_repository().unwrap();
+    let image = |name: &str| sources.images(&sources.fixtures()[name]).unwrap().remove(0);
+    let shell = |image: Image| {
+        let programs = ["sh", "ln", "mkdir", "rm", "cat"].map(|name| format!("usr/bin/{name}"));
+        let add = |layer: Layer, program: &String| layer.executable(program, "a program");
+        image.layer("COPY", &programs.iter().fold(Layer::new(), add), Compression::None)
+    };
+    engine_with([
+        ("devel:1", image("devel")),
+        ("nvidia/cuda:12.4.1-devel-ubuntu22.04", image("devel")),
+        ("devel-with-shell:1", shell(image("devel"))),
+    ])
+});
 
 fn copy() -> String {
     "COPY".to_owned()
@@ -145,10 +180,20 @@ fn prepare(sources: &Sources, file: &CaseFile, case: &Case, folder: &Path) {
         let real = Path::new(env!("CARGO_MANIFEST_DIR")).join(real);
         std::os::unix::fs::symlink(real, folder.join(path)).unwrap();
     }
-    for (path, text) in &case.files {
-        let path = folder.join(path);
+    for (name, file) in &case.files {
+        let bytes = match file {
+            FileSpec::Text(text) => text.clone().into_bytes(),
+            FileSpec::Entry(entry) => {
+                let layer = sources.add_entry(Layer::new(), name, entry).unwrap();
+                let Kind::File(bytes) = &layer.entries()[0].kind else {
+                    panic!("{name} is no file");
+                };
+                bytes.clone()
+            }
+        };
+        let path = folder.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        fs::write(path, bytes).unwrap();
     }
 }
 
@@ -158,12 +203,14 @@ fn command(file: &CaseFile, case: &Case, run: &Step) -> Command {
     let mut command = Command::new(if run.run.is_empty() { program } else { Path::new("sh") });
     if run.run.is_empty() {
         let arguments = case.arguments.as_ref().unwrap_or(&file.arguments);
-        command.args(arguments).arg("oci:image");
+        command.args(arguments).args(&case.options).arg("oci:image");
     } else {
         command.args(["-c", &run.run]);
     }
     let path = format!("{}:/usr/bin:/bin", program.parent().unwrap().display());
-    command.env_clear().env("PATH", path);
+    command.env_clear().env("PATH", path).env("DOCKER_HOST", &*ENGINE);
+    // No case reaches a registry.
+    command.env("HTTPS_PROXY", "http://user:secret@127.0.0.1:9");
     command
 }
 
@@ -178,6 +225,7 @@ fn differences(sources: &Sources, file: &CaseFile, case: &Case) -> (Vec<String>,
     }
     let only = case.runs.is_empty().then_some(&case.only);
     for run in case.runs.iter().chain(only) {
+        let before = files(folder.path());
         let output = command(file, case, run).current_dir(&folder).output().unwrap();
         let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
         let mut compare = |what: &str, expected: &Value, real: &Value| {
@@ -187,7 +235,7 @@ fn differences(sources: &Sources, file: &CaseFile, case: &Case) -> (Vec<String>,
             }
         };
         compare("exit", &run.exit.into(), &output.status.code().into());
-        compare("stderr", &run.stderr.clone().into(), &stderr.into());
+        compare("stderr", &run.stderr.clone().into(), &stderr.clone().into());
         if let Some(text) = &run.prints {
             compare("output", &text.clone().into(), &stdout.clone().into());
         }
@@ -203,6 +251,8 @@ fn differences(sources: &Sources, file: &CaseFile, case: &Case) -> (Vec<String>,
                 compare(pointer, expected, &at(&report, pointer.trim_start_matches('/')));
             }
         }
+        let is_changed = files(folder.path()) != before;
+        found.extend(differences_made(file, case, run, (&stdout, &stderr), is_changed));
         if let Some(name) = &run.schema {
             found.extend(crate::reports::differences_from_schema(name, &stdout));
         }
@@ -219,6 +269,42 @@ fn differences(sources: &Sources, file: &CaseFile, case: &Case) -> (Vec<String>,
         }
     }
     (found, snapshots)
+}
+
+/// The differences in a Dockerfile, or in what a refused `dockerfile` or `slim` leaves.
+fn differences_made(file: &CaseFile, case: &Case, run: &Step, said: (&str, &str), is_changed: bool) -> Vec<String> {
+    let (mut found, (stdout, stderr)) = (Vec::new(), said);
+    let arguments = case.arguments.as_ref().unwrap_or(&file.arguments);
+    let own = format!("cupti-audit {} {}", arguments.join(" "), case.options.join(" "));
+    let line = if run.run.is_empty() { &own } else { &run.run };
+    let is_dockerfile = line.starts_with("cupti-audit dockerfile ");
+    if is_dockerfile && run.exit == 0 {
+        found.extend(lint(stdout));
+    }
+    if is_dockerfile || line.starts_with("cupti-audit slim ") {
+        let is_plain = |c: char| matches!(c, '\n' | '\t') || !c.is_control();
+        if !stdout.chars().chain(stderr.chars()).all(is_plain) {
+            found.push(format!("a control character is printed: {stdout:?}\n{stderr:?}"));
+        }
+        let is_printed = !stdout.is_empty() && !["--dry-run", "2>&1"].iter().any(|word| line.contains(word));
+        if run.exit == 2 && (is_changed || is_printed) {
+            found.push(format!("a refusal leaves something: {stdout}"));
+        }
+    }
+    if let Some(page) = &run.page {
+        let (_, shown) = stdout.split_once("\n\n").unwrap_or_default();
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap();
+        let is_shown = text.contains(&format!("\n{shown}```"));
+        found.extend((!is_shown).then(|| format!("{page} does not show:\n{shown}")));
+    }
+    found
+}
+
+/// The files directly in a folder.
+fn files(folder: &Path) -> BTreeMap<OsString, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let read = |entry: fs::DirEntry| (entry.file_name(), fs::read(entry.path()).unwrap_or_default());
+    entries.map(read).collect()
 }
 
 /// Whether a value is the expected one, in each field that is expected.

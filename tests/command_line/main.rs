@@ -13,12 +13,18 @@
 mod docker;
 #[path = "../support/documentation.rs"]
 mod documentation;
+#[path = "../support/hadolint.rs"]
+mod hadolint;
 #[path = "../support/interrupt.rs"]
 mod interrupt;
 #[path = "../support/registry_parts.rs"]
 mod registry;
+#[path = "../support/registry_server.rs"]
+mod registry_server;
 #[path = "../support/ci_site.rs"]
 mod site;
+#[path = "../support/small_engine.rs"]
+mod small_engine;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../support/terminal_picture.rs"]

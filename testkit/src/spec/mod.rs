@@ -154,6 +154,8 @@ pub enum EntrySpec {
     Opaque,
     /// A named pipe.
     Fifo,
+    /// A character device.
+    Device,
     /// A file with this text.
     Text(String),
     /// An executable file with this text.
