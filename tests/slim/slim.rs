@@ -2,7 +2,6 @@
 
 #[allow(dead_code, reason = "shared with the faults that tests choose")]
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -201,23 +200,6 @@ fn a_manifest_of_which_nothing_is_changed_is_the_same_blob() {
 }
 
 #[test]
-fn what_can_go_is_no_longer_in_any_layer() {
-    let place = Place::new();
-    let (image, to) = (fixture("devel"), place.of("oci", "out"));
-    let arguments = [&*image, "--phase", "inference", "--drop"];
-    let plan = must(&[&arguments[..], &["--dry-run"]].concat());
-    assert_eq!(names(place.path()), Vec::<String>::new());
-    let said = must(&[&arguments[..], &["-o", &to]].concat());
-    assert!(said.starts_with(&plan), "{plan}\n{said}");
-    insta::assert_snapshot!("dropped", place.said(&said));
-    let after = audit(&to, &["--phase", "inference"]);
-    assert_eq!(after["cupti"]["status"], "absent");
-    let before = audit(&image, &[]);
-    assert_eq!(after["phases"]["inference"]["drop"], json!([]));
-    assert_ne!(before["phases"]["inference"]["drop"], json!([]));
-}
-
-#[test]
 fn nothing_is_replaced_without_force() {
     let place = Place::new();
     let image = fixture("headers-only");
@@ -269,66 +251,6 @@ fn nothing_is_replaced_without_force() {
     }
     assert_eq!(names(&folder), ["file"]);
     assert_eq!(names(place.path()), ["a.tar", "d.tar", "mine", "out"]);
-}
-
-#[test]
-fn what_cannot_be_done_is_one_sentence_and_leaves_nothing() {
-    let place = Place::new();
-    let to = place.of("oci", "out");
-    let devel = fixture("devel");
-    let cases: [(&str, &str, &[&str]); 9] = [
-        ("musl", "training", &["--cupti-from", &devel]),
-        (
-            "other-machine",
-            "profiling",
-            &["--cupti-from", "oci:testdata/images/arm64"],
-        ),
-        (
-            "headers-only",
-            "training",
-            &["--cupti-from", "oci:testdata/images/no-cupti"],
-        ),
-        (
-            "headers-only",
-            "training",
-            &["--cupti-from", "oci:testdata/images/none"],
-        ),
-        ("headers-only", "training", &["--cupti-from", "Cargo.toml"]),
-        ("headers-only", "nothing", &[]),
-        ("pip-torch-broken", "training", &[]),
-        ("empty", "profiling", &[]),
-        // Which copy a process gets cannot be checked.
-        ("entry-unknown", "inference", &[]),
-    ];
-    let mut out = String::new();
-    for (image, phase, more) in cases {
-        let image = fixture(image);
-        let said = refused(&[&[&*image, "--phase", phase, "-o", &to], more].concat());
-        // A dry run predicts the error.
-        let dry = slim(&[&[&*image, "--phase", phase, "--dry-run"], more].concat());
-        assert_eq!(
-            (dry.status.code(), String::from_utf8(dry.stderr).unwrap()),
-            (Some(2), said.clone())
-        );
-        let said = place.said(&said);
-        let _ = write!(out, "{image} for {phase} {more:?}\n  {said}");
-        assert_eq!(names(place.path()), Vec::<String>::new(), "{image}");
-    }
-    let devel = fixture("devel");
-    let base = ["--phase", "inference"];
-    for (image, to) in [
-        ("rootfs:testdata", &*to),
-        (&devel, "oci:/not/there/out"),
-        (&devel, "oci-archive:/not/there/out.tar"),
-        (&devel, "oci:/proc/out"),
-        (&devel, "docker-daemon:App"),
-        (&devel, "tar:out"),
-    ] {
-        let said = refused(&[&[image, "-o", to], &base[..]].concat());
-        let first = place.said(said.lines().next().unwrap_or_default());
-        let _ = writeln!(out, "{image} to {}\n  {first}", place.said(to));
-    }
-    insta::assert_snapshot!("refused", out);
 }
 
 #[test]
@@ -678,17 +600,9 @@ fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {
         .file(format!("{lib}/other/libcupti.so.12"), &cupti)
         .file(format!("{site}/triton-3.4.0.dist-info/RECORD"), &record)
         .file("var/lib/dpkg/info/x.list", "/.\n/opt\n");
-    let sources = Sources::of_repository().unwrap();
-    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
-    let image = base[0]
-        .clone()
-        .layer("RUN pip install triton", &layer, Compression::Gzip);
     let place = Place::new();
-    let mut layout = Layout::new();
-    layout.add("1", &[image]);
-    layout.write_to(&place.path().join("from")).unwrap();
+    let from = on(&place, "debian-cupti", &[layer]);
     let to = place.of("docker-archive", "out.tar");
-    let from = place.of("oci", "from");
     let output = slim(&[&*from, "--phase", "profiling", "--drop", "-o", &to]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let saved = format!(
@@ -739,50 +653,6 @@ fn a_dry_run_knows_that_lists_of_packages_lose_the_removed_files() {
     );
 }
 
-/// After `ldconfig /srv/o`, no configuration names the directory. Both commands write a cache, and neither loses its
-/// entries.
-#[test]
-fn what_the_loaders_cache_alone_knows_is_still_found() {
-    let place = Place::new();
-    let sources = Sources::of_repository().unwrap();
-    let mut fixture = sources.fixtures()["no-cupti"].clone();
-    let known = [("libother.so.1", "/srv/o/libother.so.1")].map(|(name, path)| (name.to_owned(), path.to_owned()));
-    let cache = testkit::spec::EntrySpec::LdcacheMore(known.into_iter().collect());
-    fixture.layers.push(testkit::spec::LayerSpec {
-        created_by: "RUN ldconfig /srv/o".to_owned(),
-        compression: Compression::None,
-        entries: Some([("/etc/ld.so.cache".to_owned(), cache)].into_iter().collect()),
-    });
-    let system = ["sh", "ln", "mkdir", "rm", "cat", "ldconfig"];
-    let other = Elf::library("libother.so.1").needed("libc.so.6").build();
-    let other = Layer::new().file("srv/o/libother.so.1", other);
-    let system = system.iter().fold(other, |layer, name| {
-        layer.executable(format!("usr/bin/{name}"), "a program")
-    });
-    let image = sources
-        .images(&fixture)
-        .unwrap()
-        .remove(0)
-        .layer("COPY", &system, Compression::None);
-    let mut layout = Layout::new();
-    layout.add("1", &[image]);
-    layout.write_to(&place.path().join("from")).unwrap();
-    let (from, to) = (place.of("oci", "from"), place.of("oci", "out"));
-    must(&[&[&*from, "-o", &to], &BRING[..]].concat());
-    let found = program(&["tree", "--no-config", &to, "libother.so.1"])
-        .output()
-        .unwrap();
-    let found = String::from_utf8_lossy(&found.stdout).into_owned();
-    assert!(found.contains("/srv/o/libother.so.1"), "{found}");
-    let output = dockerfile_by_copy(&from, "training", devel());
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        text.contains("ldconfig /srv/o"),
-        "{text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
 /// The output of `dockerfile` for an image that copies CUPTI from another.
 fn dockerfile_by_copy(image: &str, phase: &str, supplier: Image) -> Output {
     let words = ["dockerfile", "--no-config", image, "--base", "x", "--phase", phase];
@@ -790,12 +660,6 @@ fn dockerfile_by_copy(image: &str, phase: &str, supplier: Image) -> Output {
     let mut command = program(&[&words[..], &way].concat());
     command.env("DOCKER_HOST", engine_with([("devel:1", supplier)]));
     command.output().unwrap()
-}
-
-/// The fixture of a devel image.
-fn devel() -> Image {
-    let sources = Sources::of_repository().unwrap();
-    sources.images(&sources.fixtures()["devel"]).unwrap().remove(0)
 }
 
 /// Added files may shadow a library that a program loads. Both commands refuse such an image.
@@ -807,9 +671,9 @@ fn what_loads_and_no_longer_would_is_refused_by_slim_and_dockerfile() {
     let layer = Layer::new()
         .file("usr/lib/x86_64-linux-gnu/libnvperf_host.so", library("libc.so.6"))
         .executable("opt/bin/program", asker);
-    let from = on_debian(&place, &[layer], |image| image);
+    let from = on(&place, "no-cupti", &[layer]);
     let at = "usr/local/cuda-12.4/targets/x86_64-linux/lib/libnvperf_host.so";
-    let supplier = devel().layer("COPY", &Layer::new().file(at, library("libgone.so")), Compression::None);
+    let supplier = image_of("devel").layer("COPY", &Layer::new().file(at, library("libgone.so")), Compression::None);
     let mut layout = Layout::new();
     layout.add("1", std::slice::from_ref(&supplier));
     layout.write_to(&place.path().join("devel")).unwrap();
@@ -830,24 +694,19 @@ fn proof_of(place: &Place, archive: &str) -> Vec<u8> {
     members["usr/share/cupti-audit/proof.json"].clone().unwrap()
 }
 
-/// An image of these layers on top of a Debian, as `oci:…/from`.
-fn on_debian(place: &Place, layers: &[Layer], change: impl Fn(Image) -> Image) -> String {
-    let sources = Sources::of_repository().unwrap();
-    let base = sources.images(&sources.fixtures()["no-cupti"]).unwrap();
+/// An image of these layers on top of a fixture, as `oci:…/from`.
+fn on(place: &Place, fixture: &str, layers: &[Layer]) -> String {
     let add = |image: Image, layer: &Layer| image.layer("COPY", layer, Compression::None);
     let mut layout = Layout::new();
-    layout.add("1", &[change(layers.iter().fold(base[0].clone(), add))]);
+    layout.add("1", &[layers.iter().fold(image_of(fixture), add)]);
     layout.write_to(&place.path().join("from")).unwrap();
     place.of("oci", "from")
 }
 
-/// The rules of all findings of an image.
-fn findings(image: &str) -> Vec<String> {
-    let report = audit(image, &["--phase", "training", "--fail-on", "never"]);
-    let findings = report["findings"].as_array().unwrap().iter();
-    findings
-        .map(|finding| finding["rule"].as_str().unwrap().to_owned())
-        .collect()
+/// The image of a fixture.
+fn image_of(fixture: &str) -> Image {
+    let sources = Sources::of_repository().unwrap();
+    sources.images(&sources.fixtures()[fixture]).unwrap().remove(0)
 }
 
 /// The store of a package manager names files by their content. It is not a library name, so the file stays under it.
@@ -858,7 +717,7 @@ fn the_second_name_of_a_file_that_goes_takes_it_over() {
     let layer = Layer::new()
         .file("opt/nvidia/nv/libnvperf_host.so", &library)
         .hardlink("opt/store/af31", "opt/nvidia/nv/libnvperf_host.so");
-    let from = on_debian(&place, &[layer], |image| image);
+    let from = on(&place, "no-cupti", &[layer]);
     let to = place.of("docker-archive", "out.tar");
     let said = must(&[&from, "--phase", "inference", "--drop", "-o", &to]);
     assert!(said.contains("- /opt/nvidia/nv/libnvperf_host.so"), "{said}");
@@ -874,145 +733,13 @@ fn the_second_name_of_a_file_that_goes_takes_it_over() {
     );
 }
 
-/// Files that an upper layer deletes are still pulled with the lower one.
-#[test]
-fn a_cupti_that_a_layer_above_deletes_goes_from_the_layer_below() {
-    let place = Place::new();
-    let library = [Elf::library("libcupti.so.12").build(), vec![0; 20_000]].concat();
-    let cupti = Layer::new().file("opt/a/libcupti.so.12", library);
-    let layers = [cupti, Layer::new().whiteout("opt/a/libcupti.so.12")];
-    let from = on_debian(&place, &layers, |image| image);
-    let to = place.of("oci", "out");
-    let kept = must(&[&from, "--phase", "inference", "-o", &to]);
-    assert!(kept.contains("nothing to add and nothing to remove"), "{kept}");
-    let said = must(&[&from, "--phase", "inference", "--drop", "-o", &to, "--force"]);
-    let why = "a layer above hides it, and its bytes are part of the image all the same";
-    assert!(said.contains(why) && said.contains("- /opt/a/libcupti.so.12"), "{said}");
-    let bytes = |image: &str| {
-        audit_of(image)["image"]["layers"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|it| it["bytes"].as_u64().unwrap())
-            .sum::<u64>()
-    };
-    assert!(bytes(&to) < bytes(&from), "{said}");
-}
-
-/// The image's own files only need a search path. Another release is added if the user names one, and the output says
-/// so.
-#[test]
-fn the_images_own_cupti_is_put_on_the_search_path_and_another_one_is_brought_when_asked_for() {
-    let place = Place::new();
-    let image = fixture("extras-only");
-    let to = place.of("oci", "out");
-    let said = must(&[&image, "--phase", "training", "-o", &to]);
-    insta::assert_snapshot!("in_place", place.said(&said));
-    let report = audit(&to, &["--phase", "training"]);
-    assert_eq!(report["cupti"]["copies"].as_array().unwrap().len(), 1);
-    let folder = place.path().join("cupti");
-    fs::create_dir(&folder).unwrap();
-    let another = Elf::library("libcupti.so.12")
-        .needed("libc.so.6")
-        .string("another")
-        .build();
-    fs::write(folder.join("libcupti.so.12"), another).unwrap();
-    let (to, from) = (place.of("oci", "other"), folder.display().to_string());
-    let said = must(&[&image, "--phase", "training", "--cupti-from", &from, "-o", &to]);
-    for line in [
-        "adds libcupti.so.12 of an unknown release from",
-        "the image needs libcupti.so.12 of CUDA 12.4",
-        "the image's own copy, of 12.4, stays off the search path; without --cupti-from it is added to it",
-    ] {
-        assert!(said.contains(line), "{said}");
-    }
-    // A second copy of the same files would be wasted space.
-    let to = place.of("oci", "same");
-    let said = must(&[&image, "--phase", "training", "--cupti-from", &image, "-o", &to]);
-    assert!(said.contains("adds no file"), "{said}");
-    // If the directory has other libraries, links lead to CUPTI, because the others must not become visible to every
-    // program.
-    let cupti = Elf::library("libcupti.so.12").needed("libc.so.6").build();
-    let layer = Layer::new()
-        .file("opt/x/libcupti.so.12", cupti)
-        .file("opt/x/libz.so.1", Elf::library("libz.so.1").build());
-    let (from, to) = (on_debian(&place, &[layer], |image| image), place.of("oci", "linked"));
-    let said = must(&[&from, "--phase", "training", "-o", &to]);
-    assert!(
-        said.contains("+ /opt/cupti/lib/libcupti.so.12 -> /opt/x/libcupti.so.12"),
-        "{said}"
-    );
-    assert_eq!(audit(&to, &["--phase", "training"])["cupti"]["status"], "loadable");
-}
-
-#[test]
-fn what_misleads_beside_the_cupti_that_is_brought_is_made_good() {
-    let place = Place::new();
-    let old = Elf::library("libcupti.so.11.8").needed("libc.so.6").build();
-    let layer = Layer::new()
-        .file("opt/x/libcupti.so.11.8", &old)
-        .symlink("opt/y/libcupti.so.12", "../x/libcupti.so.11.8");
-    let misnamed = on_debian(&place, &[layer], |image| image);
-    // The link leads a program to a CUPTI, but not to the release that it requests.
-    let program = Elf::executable()
-        .needed("libc.so.6")
-        .import("dlopen")
-        .string("libcupti.so.12");
-    let layer = Layer::new()
-        .file("usr/lib/x86_64-linux-gnu/libcupti.so.11.8", old)
-        .symlink("usr/lib/x86_64-linux-gnu/libcupti.so.12", "libcupti.so.11.8")
-        .executable("opt/bin/program", program.build());
-    let misled_place = Place::new();
-    let misled = on_debian(&misled_place, &[layer], |image| image);
-    for (image, rule, to) in [
-        (fixture("dangling-link"), "dangling-cupti-link", place.of("oci", "a")),
-        (misnamed, "soname-mismatch", place.of("oci", "b")),
-        (misled, "soname-mismatch", place.of("oci", "c")),
-    ] {
-        assert!(findings(&image).contains(&rule.to_owned()), "{rule}");
-        let said = must(&[
-            &image,
-            "--phase",
-            "training",
-            "--cupti-from",
-            &fixture("devel"),
-            "-o",
-            &to,
-        ]);
-        assert!(
-            said.contains("it has the name of a CUPTI, but leads to another one or to none"),
-            "{said}"
-        );
-        assert!(!findings(&to).contains(&rule.to_owned()), "{said}");
-    }
-    let path = "empty-search-path-element".to_owned();
-    let set = |image: Image| image.env("LD_LIBRARY_PATH", "/a::/b:");
-    let from = on_debian(&place, &[Layer::new().file("srv/libz.so", "")], set);
-    let to = place.of("oci", "path");
-    let said = must(&[&from, "--phase", "inference", "-o", &to]);
-    assert!(
-        said.contains("~ LD_LIBRARY_PATH=/a:/b: an empty element means the working directory"),
-        "{said}"
-    );
-    assert_eq!(
-        (findings(&from).contains(&path), findings(&to).contains(&path)),
-        (true, false)
-    );
-    // Libraries in the working directory may be intended.
-    let from = on_debian(&place, &[Layer::new().file("srv/libz.so", "")], |image| {
-        set(image).config("WorkingDir", "/srv")
-    });
-    let said = must(&[&from, "--phase", "inference", "-o", &place.of("oci", "meant")]);
-    assert!(said.contains("nothing to add and nothing to remove"), "{said}");
-}
-
 /// A directory may be a link to a place that is mounted later. Files are written behind the link, as with COPY.
 #[test]
 fn a_link_to_a_folder_that_is_not_there_yet_is_followed() {
     let place = Place::new();
     let made = |target: &str| {
         let link = Layer::new().symlink("usr/share/cupti-audit", target);
-        let from = on_debian(&place, &[link], |image| image);
+        let from = on(&place, "no-cupti", &[link]);
         let to = place.of("docker-archive", "out.tar");
         slim(&[&[&*from, "-o", &to, "--force"], &BRING[..]].concat())
     };
