@@ -6,11 +6,7 @@ use std::fmt::Write as _;
 use crate::chroot::Root;
 use crate::cupti_parts::{cupti_12, object, patched, pip, program, wheel};
 use crate::judge::{Judge, Verdict};
-use crate::plain_image::image_of;
-use cupti_audit::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, World, gather_facts};
-use cupti_audit::knowledge::Knowledge;
-use image_linkage::loader::CpuLevel;
-use image_source::{Image, ImageConfig};
+use cupti_audit::facts::{ImageFacts, World};
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -148,21 +144,9 @@ fn compare(layout: &Layout, probe: &[u8], sources: &Sources) -> (Verdict, String
             .file("opt/venv/pyvenv.cfg", venv)
             .symlink("opt/venv/bin/python3", "/usr/bin/python3"),
     );
-    let facts = gather_facts(
-        image(layout, root.layers.len()),
-        ReadLayers {
-            layers: root.layers.iter().cloned().map(Ok).collect(),
-        },
-        &Knowledge::built_in(),
-        &GatherOptions {
-            environment: Vec::new(),
-            cpu: CpuLevel::V3,
-            limits: image_linkage::limits::Limits::default(),
-            start: StartOverrides::default(),
-        },
-    );
     let mut verdict = Verdict::default();
     let env: Vec<_> = layout.env.iter().map(|(key, value)| (&**key, &**value)).collect();
+    let facts = crate::facts_of_root::facts(&root, &layout.working_dir, &env, &[]);
     let compare = |root: &Root, world: World, verdict: &mut Verdict| {
         Judge {
             root,
@@ -187,16 +171,6 @@ fn install(root: &mut Root) {
         "/libcupti.deb",
     ]);
     std::fs::remove_file(root.path("libcupti.deb")).unwrap();
-}
-
-fn image(layout: &Layout, layers: usize) -> Image {
-    let own = |(key, value): (&String, &String)| (key.clone(), value.clone());
-    let config = ImageConfig {
-        env: layout.env.iter().map(own).collect(),
-        working_dir: Some(layout.working_dir.clone()),
-        ..ImageConfig::default()
-    };
-    image_of("layout", layers, config)
 }
 
 /// A summary of the facts: the verdict of a plain dlopen, then each copy and each consumer.

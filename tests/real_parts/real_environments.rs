@@ -15,121 +15,40 @@ use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
 use image_source::{EngineEnvironment, EngineImage, EngineKind};
 use image_source::{ImageSource, OpenRequest, OpenedLayers};
+use indexmap::IndexMap;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
+use testkit::parallel::in_parallel;
 
-/// A request for CUPTI by a program.
-struct Asks {
-    /// The program's name in the audit.
-    consumer: &'static str,
-    /// The script for the real Python; `SITE` in it is the package folder.
-    script: &'static str,
-    /// The settings under which it runs.
-    worlds: &'static [World],
+/// The file `real_environments.yaml`, which explains its fields.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Environments {
+    #[serde(rename = "shared")]
+    _shared: IgnoredAny,
+    environments: IndexMap<String, Packages>,
 }
 
-/// A bare `import` suffices, because the module needs libcupti.
-const TORCH: Asks = Asks {
-    consumer: "PyTorch",
-    script: "
-try:
-    import torch
-except ImportError as error:
-    failed(error)",
-    worlds: &[World::Installed, World::WithoutCupti, World::OnLibraryPath],
-};
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Packages {
+    what: String,
+    asks: Vec<Asks>,
+}
 
-/// proton replaces the loader's message about libcupti.so with its own; the script gets the original.
-const PROTON: Asks = Asks {
-    consumer: "Triton proton",
-    script: "
-import triton.profiler as proton
-try:
-    proton.start('/tmp/profile', backend='cupti')
-except RuntimeError as error:
-    # Its first call fails without a driver: by then it was opened.
-    if not str(error).startswith('Failed to execute cuptiSubscribe'):
-        assert str(error).startswith('Could not find `libcupti.so`'), error
-        open_as('SITE/triton/_C/libproton.so', 'libcupti.so')",
-    worlds: &[World::Installed, World::WithoutCupti],
-};
-
-/// Without a GPU the plug-in opens nothing by itself, so the script calls dlopen on its behalf.
-const JAX: Asks = Asks {
-    consumer: "JAX",
-    script: "
-import jax
-jax.devices()
-plugin = ctypes.CDLL('SITE/jax_plugins/xla_cuda12/xla_cuda_plugin.so')
-open_as('SITE/jax_plugins/xla_cuda12/xla_cuda_plugin.so', 'libcupti.so.12')",
-    worlds: &[World::Installed, World::WithoutCupti, World::OnLibraryPath],
-};
-
-/// The function that opens CUPTI is exported. It logs the loader's message for each name it tries.
-const TENSORFLOW: Asks = Asks {
-    consumer: "TensorFlow",
-    script: "
-import os, tempfile
-os.environ['TF_CPP_VMODULE'] = 'dso_loader=1'
-import tensorflow
-library = ctypes.CDLL('SITE/tensorflow/libtensorflow_cc.so.2')
-get = library._ZN3tsl8internal9DsoLoader17GetCuptiDsoHandleEv
-get.argtypes, get.restype = [ctypes.c_void_p], None
-status = (ctypes.c_uint64 * 8)()
-with tempfile.TemporaryFile() as said:
-    os.dup2(said.fileno(), 2)
-    get(status)
-    said.seek(0)
-    words = said.read().decode().split('dlerror: ')
-OK = (0, 1)
-if status[0] not in OK:
-    failed(words[1].splitlines()[0])",
-    worlds: &[World::Installed, World::WithoutCupti, World::OnLibraryPath],
-};
-
-/// Linked with CUPTI, without a search path of its own, so it gets the copy that `import torch` mapped.
-const RESILIENCY: Asks = Asks {
-    consumer: "NVIDIA Resiliency Extension",
-    script: "
-import torch, nvrx_cupti_module",
-    worlds: &[World::Installed],
-};
-
-/// It searches the driver before CUPTI.
-const CUPTI_PYTHON: Asks = Asks {
-    consumer: "CUPTI Python",
-    script: "
-ctypes.CDLL('/mnt/libcuda.so.1')
-from cupti._internal import cupti
-cupti._inspect_function_pointers()",
-    worlds: &[World::Installed],
-};
-
-/// Its profiler opens CUPTI and aborts the process without it, so the script calls dlopen on its behalf.
-const PADDLE: Asks = Asks {
-    consumer: "PaddlePaddle",
-    script: "
-import paddle
-open_as('SITE/paddle/base/libpaddle.so', 'libcupti.so')",
-    worlds: &[World::Installed, World::Lent],
-};
-
-/// The same programs with pip's CUDA 13, which has all libraries in one folder.
-const TORCH_13: Asks = Asks {
-    worlds: &[World::Installed],
-    ..TORCH
-};
-const JAX_13: Asks = Asks {
-    script: "
-import jax
-jax.devices()
-plugin = ctypes.CDLL('SITE/jax_plugins/xla_cuda13/xla_cuda_plugin.so')
-open_as('SITE/jax_plugins/xla_cuda13/xla_cuda_plugin.so', 'libcupti.so.13')",
-    worlds: &[World::Installed],
-    ..JAX
-};
+/// A request for CUPTI by a program.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asks {
+    /// The program's name in the audit.
+    consumer: String,
+    script: String,
+    worlds: Vec<World>,
+}
 
 /// Compares every file of an environment, and the results of its programs.
-fn compare(name: &str, what: &str, asks: &[&Asks]) {
+fn compare(name: &str, Packages { what, asks }: &Packages) {
     let Some(root) = crate::support::environment(name) else {
         return;
     };
@@ -144,7 +63,7 @@ fn compare(name: &str, what: &str, asks: &[&Asks]) {
     let mut agreed = 0;
     for (asks, world) in cases {
         let (real, call) = environment.real(world, &asks.script.replace("SITE", SITE));
-        let ours = environment.ours(world, asks.consumer);
+        let ours = environment.ours(world, &asks.consumer);
         assert_eq!(ours, real, "{} {world:?}", asks.consumer);
         println!("{} {world:?}: {real:?}, first call {call:?}", asks.consumer);
         agreed += 1;
@@ -163,55 +82,17 @@ fn every_file(environment: &Environment, what: &str) {
     assert!(different.is_empty(), "{different}");
 }
 
+/// `CUPTI_AUDIT_CASE=NAME` compares one environment.
 #[test]
-fn torch_gets_what_the_audit_says() {
-    compare("torch", "PyTorch 2.5.1 with Triton", &[&TORCH, &PROTON]);
-}
-
-#[test]
-fn jax_gets_what_the_audit_says() {
-    compare("jax", "JAX 0.4.35", &[&JAX]);
-}
-
-#[test]
-fn tensorflow_gets_what_the_audit_says() {
-    compare("tensorflow", "TensorFlow 2.17.1", &[&TENSORFLOW]);
-}
-
-#[test]
-fn torch_2_8_and_the_packages_of_nvidia_get_what_the_audit_says() {
-    let asks = [&TORCH, &PROTON, &RESILIENCY, &CUPTI_PYTHON];
-    compare("torch-2.8", "PyTorch 2.8.0 with NVIDIA's packages", &asks);
-}
-
-#[test]
-fn torch_2_15_gets_what_the_audit_says() {
-    // proton of Triton 3.9 checks for a GPU before it opens anything.
-    compare(
-        "torch-2.15",
-        "PyTorch 2.15.0 with Triton 3.9",
-        &[&TORCH_13, &CUPTI_PYTHON],
-    );
-}
-
-#[test]
-fn jax_for_cuda_12_gets_what_the_audit_says() {
-    compare("jax-cuda12", "JAX 0.10.2 for CUDA 12", &[&JAX]);
-}
-
-#[test]
-fn jax_for_cuda_13_gets_what_the_audit_says() {
-    compare("jax-cuda13", "JAX 0.10.2 for CUDA 13", &[&JAX_13]);
-}
-
-#[test]
-fn tensorflow_2_21_gets_what_the_audit_says() {
-    compare("tensorflow-2.21", "TensorFlow 2.21.0", &[&TENSORFLOW]);
-}
-
-#[test]
-fn paddle_gets_what_the_audit_says() {
-    compare("paddle", "PaddlePaddle 2.6.2", &[&PADDLE]);
+fn programs_of_real_packages_get_what_the_audit_says() {
+    let file: Environments = serde_saphyr::from_str(include_str!("real_environments.yaml")).unwrap();
+    let asked = std::env::var("CUPTI_AUDIT_CASE").ok();
+    let is_asked = |name: &String| asked.as_ref().is_none_or(|asked| asked == name);
+    let environments: Vec<_> = file.environments.iter().filter(|(name, _)| is_asked(name)).collect();
+    in_parallel(environments.len(), |number| {
+        let (name, packages) = environments[number];
+        compare(name, packages);
+    });
 }
 
 #[test]

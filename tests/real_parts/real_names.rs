@@ -6,6 +6,8 @@
 use crate::chroot::{Answer, Root};
 use crate::cupti_parts::{cpp_program, cupti_12, object, patched, program};
 use cupti_audit::facts::{ImageFacts, RequestOutcome};
+use indexmap::IndexMap;
+use serde::Deserialize;
 use testkit::layer::Layer;
 
 const PROBE: &str = include_str!("../support/probe.c");
@@ -24,22 +26,43 @@ enum Said {
     Silent,
 }
 
-/// A program that tries names in order and prints the results.
-fn tries(names: &[&str]) -> String {
-    let tries = names
-        .iter()
-        .map(|name| format!("  if (opened(dlopen({name}, RTLD_LAZY))) return 0;\n"));
-    wrap("", &tries.collect::<String>())
+/// A program of `real_names.yaml`, which explains the fields.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    #[serde(default)]
+    names: Vec<String>,
+    #[serde(default)]
+    head: String,
+    #[serde(default)]
+    body: String,
+    #[serde(default)]
+    cpp: bool,
+    #[serde(default)]
+    unknown: bool,
 }
 
-fn wrap(head: &str, body: &str) -> String {
-    format!(
-        "#define _GNU_SOURCE
+fn cases() -> IndexMap<String, Case> {
+    serde_saphyr::from_str(include_str!("real_names.yaml")).unwrap()
+}
+
+impl Case {
+    fn compiled(&self) -> Vec<u8> {
+        let Self { head, body, .. } = self;
+        let tries = self.names.iter();
+        let tries: String = tries
+            .map(|name| format!("if (opened(dlopen({name}, RTLD_LAZY))) return 0;\n"))
+            .collect();
+        let include = if self.cpp { "#include <string>" } else { "" };
+        let build = if self.cpp { cpp_program } else { program };
+        let source = format!(
+            "#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+{include}
 {head}
 static int opened(void *handle) {{
   struct link_map *map = 0;
@@ -49,124 +72,13 @@ static int opened(void *handle) {{
   return 1;
 }}
 int main(int count, char **words) {{
-{body}  puts(dlerror());
+{tries}{body}
+  puts(dlerror());
   return 1;
 }}"
-    )
-}
-
-/// A program: its path, its source, whether it is C++, and whether it contains the whole name.
-struct Case {
-    path: &'static str,
-    source: String,
-    cpp: bool,
-    known: bool,
-}
-
-fn known(path: &'static str, names: &[&str]) -> Case {
-    Case {
-        path,
-        source: tries(names),
-        cpp: false,
-        known: true,
+        );
+        build(&source, &["-O2"])
     }
-}
-
-fn unknown(path: &'static str, source: String) -> Case {
-    Case {
-        path,
-        source,
-        cpp: false,
-        known: false,
-    }
-}
-
-/// A program that passes a `std::string` with this text to dlopen.
-fn string(path: &'static str, name: &str, known: bool) -> Case {
-    let body = format!("  std::string name(\"{name}\");\n  if (opened(dlopen(name.c_str(), RTLD_LAZY))) return 0;\n");
-    Case {
-        path,
-        source: wrap("#include <string>", &body),
-        cpp: true,
-        known,
-    }
-}
-
-fn cases() -> Vec<Case> {
-    let numbered = "  char name[64];
-  for (int major = 12; major < 14; major++) {
-    snprintf(name, sizeof name, \"libcupti.so.%d\", major);
-    if (opened(dlopen(name, RTLD_LAZY))) return 0;
-  }\n";
-    let folder = "  char name[256];
-  const char *folder = getenv(\"CUPTI_FOLDER\");
-  snprintf(name, sizeof name, \"%s/lib64/libcupti.so.12\", folder ? folder : \"/opt/cupti\");
-  if (opened(dlopen(name, RTLD_LAZY))) return 0;\n";
-    let joined = "  std::string folder(count > 1 ? words[1] : \"/opt/cupti\");
-  if (opened(dlopen((folder + \"/lib64/libcupti.so.12\").c_str(), RTLD_LAZY))) return 0;\n";
-    let merged = "  if (opened(dlopen(\"libcupti.so.12\", RTLD_LAZY))) return 0;
-  puts(\"cannot open libcupti.so.12\");\n";
-    let by_table = "  void *handle = dlopen(words[count > 1], RTLD_LAZY);
-  if (!handle) handle = dlopen(0, RTLD_LAZY);
-  puts(dlsym(handle, \"cuptiActivityEnable\") ? \"yes\" : \"no\");\n";
-    let asked = "  if (opened(dlopen(\"libcupti.so.12\", RTLD_LAZY | RTLD_NOLOAD))) return 0;
-  dlopen(\"nothing\", RTLD_LAZY);\n";
-    let moved = "  if (chdir(\"cupti\") == 0 && opened(dlopen(\"lib64/libcupti.so.12\", RTLD_LAZY))) return 0;\n";
-    let namespace = "  if (opened(dlmopen(LM_ID_NEWLM, \"libcupti.so.12\", RTLD_LAZY))) return 0;\n";
-    vec![
-        // Its suffix is a name that would be found, but nothing in the program refers to the suffix.
-        known("opt/bin/lost-here", &["\"/nowhere/lib64/libcupti.so.12\""]),
-        Case {
-            known: true,
-            ..unknown("opt/bin/namespace", wrap("", namespace))
-        },
-        // The linker merges the second string into the first, as its suffix.
-        unknown(
-            "opt/bin/lost-then-bare",
-            tries(&["\"/nowhere/libcupti.so.12\"", "\"libcupti.so.12\""]),
-        ),
-        unknown("opt/bin/asked", wrap("", asked)),
-        unknown("opt/bin/moved", wrap("#include <unistd.h>", moved)),
-        known("opt/bin/bare", &["\"libcupti.so.12\""]),
-        known("opt/bin/development", &["\"libcupti.so\""]),
-        known("opt/bin/path", &["\"/opt/cupti/lib64/libcupti.so.12\""]),
-        known("opt/bin/lost", &["\"/usr/local/cuda/lib64/libcupti.so.11.8\""]),
-        known("opt/bin/relative", &["\"cupti/lib64/libcupti.so.12\""]),
-        known("opt/bin/elsewhere", &["\"lib/libcupti.so.99\""]),
-        known("opt/bin/origin", &["\"$ORIGIN/../cupti/lib64/libcupti.so.12\""]),
-        known("opt/bin/braces", &["\"${ORIGIN}/../cupti/lib64/libcupti.so.12\""]),
-        known("opt/bin/token", &["\"/$LIB/libcupti.so.77\""]),
-        known(
-            "opt/bin/two",
-            &["\"/nowhere/libcupti.so.12.4\"", "\"/opt/cupti/lib64/libcupti.so.12\""],
-        ),
-        known(
-            "opt/bin/three",
-            &[
-                "\"libcupti.so.12\"",
-                "\"libcupti.so.13\"",
-                "\"/opt/cupti/lib64/libcupti.so.12\"",
-            ],
-        ),
-        // Links with other names lead to it, one through another.
-        known("opt/bin/alias", &["\"/opt/prof/libprof.so\""]),
-        known("opt/bin/alias-by-name", &["\"libother.so.1\""]),
-        known("opt/bin/toolkit", &["\"/usr/local/cuda/lib64/libcupti.so\""]),
-        string("opt/bin/short", "libcupti.so", true),
-        string("opt/bin/longer", "libcupti.so.12", true),
-        string("opt/bin/sixteen", "libcupti.so.11.8", true),
-        // GCC copies 16 bytes at a time, from two overlapping constants.
-        string("opt/bin/long", "/opt/cupti/lib64/libcupti.so.12", false),
-        unknown("opt/bin/numbered", wrap("", numbered)),
-        unknown("opt/bin/folder", wrap("", folder)),
-        Case {
-            cpp: true,
-            ..unknown("opt/bin/joined", wrap("#include <string>", joined))
-        },
-        // The linker merges the name into the message, which ends with it.
-        unknown("opt/bin/merged", wrap("", merged)),
-        unknown("opt/bin/functions", wrap("", by_table)),
-    ]
 }
 
 fn image(wide: bool) -> Root {
@@ -182,19 +94,16 @@ fn image(wide: bool) -> Root {
     if wide {
         root.add(&Layer::new().symlink(format!("usr/lib/{LIB}"), format!("/opt/cupti/lib64/{LIB}")));
     }
-    let programs = cases().into_iter().fold(Layer::new(), |layer, case| {
-        let build = if case.cpp { cpp_program } else { program };
-        layer.executable(case.path, build(&case.source, &["-O2"]))
+    let programs = cases().into_iter().fold(Layer::new(), |layer, (name, case)| {
+        layer.executable(format!("opt/bin/{name}"), case.compiled())
     });
     root.add(&programs);
     root
 }
 
 /// The program's output when it runs in `/opt`.
-fn real(root: &Root, case: &Case) -> Said {
-    let path = format!("/{}", case.path);
-    let words = ["-C", "/opt", &path];
-    let output = root.asked(&path, &words).output().unwrap();
+fn real(root: &Root, path: &str) -> Said {
+    let output = root.asked(path, &["-C", "/opt", path]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let last = text.trim_end().lines().last().unwrap_or_default().to_owned();
     if output.status.success() {
@@ -204,8 +113,7 @@ fn real(root: &Root, case: &Case) -> Said {
     }
 }
 
-fn ours(facts: &ImageFacts, case: &Case) -> Said {
-    let path = format!("/{}", case.path);
+fn ours(facts: &ImageFacts, path: &str) -> Said {
     if facts.undecided.iter().any(|opener| opener.object.to_string() == path) {
         return Said::Undecided;
     }
@@ -229,10 +137,10 @@ fn programs_get_what_the_audit_says_or_the_audit_says_that_nobody_knows() {
     for wide in [false, true] {
         let root = image(wide);
         let facts = crate::facts_of_root::facts(&root, "/opt", &[], &[]);
-        for case in cases() {
-            let (ours, real) = (ours(&facts, &case), real(&root, &case));
-            let path = case.path;
-            if case.known {
+        for (name, case) in cases() {
+            let path = format!("/opt/bin/{name}");
+            let (ours, real) = (ours(&facts, &path), real(&root, &path));
+            if !case.unknown {
                 assert_eq!(ours, real, "{path}, on a search path: {wide}");
                 certain += 1;
             } else {

@@ -1,11 +1,7 @@
 //! Compares the missing symbols in the audit with the real `ld.so`, if LD_LIBRARY_PATH has an older CUPTI.
 
 use crate::chroot::Root;
-use crate::plain_image::image_of;
-use cupti_audit::facts::{ConsumerOutcome, GatherOptions, ReadLayers, StartOverrides, gather_facts};
-use cupti_audit::knowledge::Knowledge;
-use image_linkage::loader::{CpuLevel, RequestOutcome};
-use image_source::ImageConfig;
+use cupti_audit::facts::{ConsumerOutcome, RequestOutcome};
 use testkit::layer::Layer;
 
 const NEW: &str = "nvidia-cuda-cupti-cu12-12.4.127";
@@ -91,17 +87,7 @@ fn ours(root: &Root, path: &str) -> Vec<String> {
 /// The program's outcome.
 fn outcome(root: &Root, path: &str) -> ConsumerOutcome {
     let (_, path) = path.split_once('=').unwrap();
-    let layers = root.layers.iter().cloned().map(Ok).collect();
-    let conditions = GatherOptions {
-        environment: vec![("LD_LIBRARY_PATH".to_owned(), path.to_owned())],
-        cpu: CpuLevel::V3,
-        limits: image_linkage::limits::Limits::default(),
-        start: StartOverrides::default(),
-    };
-    let mut known = Knowledge::built_in();
-    known.consumers.clear();
-    let image = image_of("symbols", root.layers.len(), ImageConfig::default());
-    let facts = gather_facts(image, ReadLayers { layers }, &known, &conditions);
+    let facts = crate::facts_of_root::facts(root, "/", &[("LD_LIBRARY_PATH", path)], &[]);
     let is_program = |object: &str| object == "/opt/bin/program";
     let mut consumers = facts.consumers.iter();
     let consumer = consumers.find(|consumer| is_program(&consumer.object.to_string()));

@@ -10,6 +10,7 @@ use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::loader::{CpuLevel, RequestOutcome};
 use image_source::RootfsDir;
 use image_source::{Image, ImageSource, OpenRequest, OpenedLayers};
+use serde::Deserialize;
 use testkit::layer::{Compression, Layer};
 
 use crate::real_objects;
@@ -54,7 +55,8 @@ pub struct Environment {
 }
 
 /// The settings under which Python runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum World {
     /// As installed.
     Installed,
