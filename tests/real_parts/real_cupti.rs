@@ -231,38 +231,46 @@ mount --bind "$ROOT/srv/library" "$ROOT/mnt/data"
 exec chroot "$ROOT" /usr/bin/env -i "$@"
 "#;
 
-/// A container in which `verify` runs.
-#[derive(Debug)]
-struct VerifiedContainer<'a> {
-    driver: &'a str,
-    gpu: &'a str,
-    environment: &'a str,
-    /// The command that changes the user of its process.
-    user: &'a [&'a str],
-    phase: &'a str,
+/// A container of `running_containers.yaml`, which explains the fields.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct VerifiedContainer {
+    driver: String,
+    gpu: String,
+    environment: String,
+    user: Vec<String>,
+    phase: String,
+    errors: Vec<String>,
+    probe: String,
 }
 
-const GRANTED: VerifiedContainer<'_> = VerifiedContainer {
-    driver: "570.86.15",
-    gpu: "0",
-    environment: "LD_LIBRARY_PATH=/opt/cupti",
-    user: &[],
-    phase: "training",
-};
+impl Default for VerifiedContainer {
+    fn default() -> Self {
+        Self {
+            driver: "570.86.15".to_owned(),
+            gpu: "0".to_owned(),
+            environment: "LD_LIBRARY_PATH=/opt/cupti".to_owned(),
+            user: Vec::new(),
+            phase: "training".to_owned(),
+            errors: Vec::new(),
+            probe: "/opt/cupti/libcupti.so.12".to_owned(),
+        }
+    }
+}
 
 /// The exit code, the rules with errors, and the output of the probe that `verify` started.
-fn verified(root: &Root, container: &VerifiedContainer<'_>) -> (i32, Vec<String>, String) {
-    let mut words = vec![container.environment];
-    words.extend(container.user);
-    words.extend(["/cupti-audit", "verify", "-q", "--phase", container.phase, "--anyway"]);
+fn verified(root: &Root, container: &VerifiedContainer) -> (i32, Vec<String>, String) {
+    let mut words = vec![&*container.environment];
+    words.extend(texts(&container.user));
+    words.extend(["/cupti-audit", "verify", "-q", "--phase", &container.phase, "--anyway"]);
     words.extend(["--format", "json", "--", "/probe", "now", "libcupti.so.12"]);
     let mut command = std::process::Command::new("unshare");
     command
         .args(["--mount", "--propagation", "private", "bash", "-c", CONTAINER, "bash"])
         .args(words)
         .env("ROOT", root.path(""))
-        .env("DRIVER", container.driver)
-        .env("GPU", container.gpu);
+        .env("DRIVER", &container.driver)
+        .env("GPU", &container.gpu);
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     let (report, probe) = said.split_once('\n').unwrap();
@@ -276,53 +284,6 @@ fn verified(root: &Root, container: &VerifiedContainer<'_>) -> (i32, Vec<String>
         rules.collect(),
         probe.lines().next().unwrap_or_default().to_owned(),
     )
-}
-
-/// Containers, the rules with errors in each, and the probe's output.
-fn containers() -> Vec<(VerifiedContainer<'static>, Vec<&'static str>, &'static str)> {
-    const APP: &[&str] = &["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups"];
-    const FOUND: &str = "/opt/cupti/libcupti.so.12";
-    const LOST: &str = "libcupti.so.12: cannot open shared object file: No such file or directory";
-    let path = |environment| VerifiedContainer { environment, ..GRANTED };
-    let host = |driver, gpu| VerifiedContainer { driver, gpu, ..GRANTED };
-    let newer = |environment, driver| VerifiedContainer {
-        environment,
-        ..host(driver, "0")
-    };
-    let user = |container| VerifiedContainer { user: APP, ..container };
-    let profiling = |container| VerifiedContainer {
-        phase: "profiling",
-        ..container
-    };
-    let off_path = "cupti-not-on-search-path";
-    vec![
-        (GRANTED, vec![], FOUND),
-        (path("A=1"), vec![off_path], LOST),
-        (host("", ""), vec!["driver-missing"], FOUND),
-        (host("570.86.15", ""), vec!["gpu-missing"], FOUND),
-        (host("470.82.01", "0"), vec!["driver-too-old"], FOUND),
-        // No driver was released with 13.5, and no table has 13.99; the minimum for all of CUDA 13 applies.
-        (
-            newer("CUDA_VERSION=13.5.0", "570.86.15"),
-            vec![off_path, "driver-too-old"],
-            LOST,
-        ),
-        (
-            newer("CUDA_VERSION=13.99.0", "570.86.15"),
-            vec![off_path, "driver-too-old"],
-            LOST,
-        ),
-        (newer("CUDA_VERSION=13.5.0", "580.65.06"), vec![off_path], LOST),
-        (user(GRANTED), vec![], FOUND),
-        (user(path("LD_LIBRARY_PATH=/home/closed")), vec![off_path], LOST),
-        (path("LD_LIBRARY_PATH=/mnt/data"), vec![], "/mnt/data/libcupti.so.12"),
-        (
-            user(profiling(GRANTED)),
-            vec!["counters-refused", "phase-need-unmet"],
-            FOUND,
-        ),
-        (profiling(GRANTED), vec!["phase-need-unmet"], FOUND),
-    ]
 }
 
 #[test]
@@ -344,10 +305,12 @@ fn a_running_container_is_told_what_its_own_loader_and_host_give_it() {
             .file("home/closed/libcupti.so.12", &library),
     );
     root.lend(std::path::Path::new(env!("CARGO_BIN_EXE_cupti-audit")), "cupti-audit");
-    for (container, errors, probe) in containers() {
-        let errors: Vec<String> = errors.into_iter().map(str::to_owned).collect();
-        let expected = (i32::from(!errors.is_empty()), errors, probe.to_owned());
-        assert_eq!(verified(&root, &container), expected, "{container:?}");
+    let containers: IndexMap<String, VerifiedContainer> =
+        serde_saphyr::from_str(include_str!("running_containers.yaml")).unwrap();
+    for (name, container) in &containers {
+        let (errors, probe) = (container.errors.clone(), container.probe.clone());
+        let expected = (i32::from(!errors.is_empty()), errors, probe);
+        assert_eq!(verified(&root, container), expected, "{name}");
     }
     // Nothing is mounted in the plain root, not even /proc.
     let without_proc = |options: &[&str]| {

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 
 use crate::docker::Dockerd;
 use crate::environment::{Environment, SITE, World};
-use cupti_audit::facts::{self, GatherOptions, ImageFacts, ReadLayers, StartOverrides};
+use crate::facts_of_root::conditions;
+use cupti_audit::facts::{self, ImageFacts, ReadLayers};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
 use image_source::{EngineEnvironment, EngineImage, EngineKind};
@@ -179,12 +180,7 @@ fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
     let OpenedLayers::Indexed(layers) = opened.layers else {
         panic!("an engine's layers are read while they pass");
     };
-    let conditions = GatherOptions {
-        environment: Vec::new(),
-        cpu,
-        limits: image_linkage::limits::Limits::default(),
-        start: StartOverrides::default(),
-    };
+    let conditions = conditions(Vec::new(), cpu);
     let layers = layers.into_iter().map(Ok).collect();
     facts::gather_facts(opened.image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)
 }

@@ -4,7 +4,7 @@ use cupti_audit::knowledge::file_interest::cupti_options;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cupti_audit::facts::{self, GatherOptions, ImageFacts, ReadLayers, StartOverrides};
+use cupti_audit::facts::{self, ImageFacts, ReadLayers};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::loader::{CpuLevel, RequestOutcome};
@@ -13,6 +13,7 @@ use image_source::{Image, ImageSource, OpenRequest, OpenedLayers};
 use serde::Deserialize;
 use testkit::layer::{Compression, Layer};
 
+use crate::facts_of_root::conditions;
 use crate::real_objects;
 use crate::session::Session;
 use crate::support;
@@ -129,12 +130,7 @@ impl Environment {
         let path = world
             .library_path()
             .map(|path| ("LD_LIBRARY_PATH".to_owned(), path.to_owned()));
-        let conditions = GatherOptions {
-            environment: path.into_iter().collect(),
-            cpu: self.cpu,
-            limits: image_linkage::limits::Limits::default(),
-            start: StartOverrides::default(),
-        };
+        let conditions = conditions(path.into_iter().collect(), self.cpu);
         facts::gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)
     }
 

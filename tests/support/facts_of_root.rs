@@ -12,12 +12,7 @@ use crate::plain_image::image_of;
 pub fn facts(root: &Root, working_dir: &str, environment: &[(&str, &str)], command: &[&str]) -> ImageFacts {
     let layers = root.layers.iter().cloned().map(Ok).collect();
     let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-    let conditions = GatherOptions {
-        environment: environment.iter().map(pair).collect(),
-        cpu: CpuLevel::V3,
-        limits: image_linkage::limits::Limits::default(),
-        start: StartOverrides::default(),
-    };
+    let conditions = conditions(environment.iter().map(pair).collect(), CpuLevel::V3);
     let config = ImageConfig {
         working_dir: Some(working_dir.to_owned()),
         command: command.iter().map(|word| (*word).to_owned()).collect(),
@@ -25,4 +20,14 @@ pub fn facts(root: &Root, working_dir: &str, environment: &[(&str, &str)], comma
     };
     let image = image_of("root", root.layers.len(), config);
     gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)
+}
+
+/// The usual limits, and this environment and processor.
+pub fn conditions(environment: Vec<(String, String)>, cpu: CpuLevel) -> GatherOptions {
+    GatherOptions {
+        environment,
+        cpu,
+        limits: image_linkage::limits::Limits::default(),
+        start: StartOverrides::default(),
+    }
 }

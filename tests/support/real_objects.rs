@@ -10,12 +10,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use cupti_audit::facts::{GatherOptions, ImageFacts, ProcessContext, StartOverrides};
+use cupti_audit::facts::{ImageFacts, ProcessContext};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::{CpuLevel, LoadResolution};
 use image_source::registry::RegistryOptions;
 
+use crate::facts_of_root::conditions;
 use crate::loader_ours;
 use crate::session::Session;
 
@@ -37,12 +38,7 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
         platform: None,
         registry: RegistryOptions::default(),
         knowledge: &Knowledge::built_in(),
-        conditions: GatherOptions {
-            environment: Vec::new(),
-            cpu,
-            limits: image_linkage::limits::Limits::default(),
-            start: StartOverrides::default(),
-        },
+        conditions: conditions(Vec::new(), cpu),
         index: cupti_options(),
         progress: &(),
         cache: None,
