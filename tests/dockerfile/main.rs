@@ -24,7 +24,7 @@ mod session;
 #[path = "../support/mod.rs"]
 mod support;
 
-mod dockerfile_builds;
+mod builds;
 mod dockerfile_generated;
 mod project_phases;
 mod project_targets;

@@ -1,67 +1,31 @@
 //! A project goes through training, profiling and inference. One file builds each image, which is pushed, audited from
 //! the registry and run. The sizes are compared with hand-written Dockerfiles.
 //!
-//! A Debian with NVIDIA's libraries from the package index replaces NVIDIA's images. The runtime image has no CUPTI.
-//! The devel image has all of it, with headers and a compiler's libraries.
+//! A Debian with NVIDIA's libraries from the package index replaces NVIDIA's images (`builds.yaml`). The runtime image has
+//! no CUPTI. The devel image has all of it, with headers.
 
 use crate::builder::Builder;
+use crate::builds::Images;
 use crate::registry_parts::Registry;
 use serde_json::Value;
 
-const LIB: &str = "usr/local/cuda-12.4/targets/x86_64-linux/lib";
-const EXTRAS: &str = "usr/local/cuda-12.4/extras/CUPTI";
-const PROBE: &str = include_str!("../support/probe.c");
 const CUPTI: &str = "libcupti.so.12";
 const HOST: &str = "libnvperf_host.so";
 
-/// Replacements for NVIDIA's runtime and devel images.
-fn images(builder: &Builder) {
-    builder.put("probe", crate::cupti_parts::program(PROBE, &[]));
-    for file in [HOST, "libnvperf_target.so", "libpcsamplingutil.so", "libcheckpoint.so"] {
-        builder.put(&format!("devel/{LIB}/{file}"), crate::cupti_parts::cupti_12(file));
-    }
-    builder.put(
-        &format!("devel/{LIB}/libcupti.so.2024.1.1"),
-        crate::cupti_parts::cupti_12(CUPTI),
-    );
-    let wheel = crate::cupti_parts::wheel("nvidia-cuda-cupti-cu12-12.4.127/nvidia/cuda_cupti/include");
-    for header in ["cupti.h", "cupti_version.h"] {
-        builder.lend(&wheel.join(header), &format!("devel/{EXTRAS}/include/{header}"));
-    }
-    let runtime =
-        crate::cupti_parts::wheel("nvidia-cuda-runtime-cu12-12.4.127/nvidia/cuda_runtime/lib/libcudart.so.12");
-    builder.lend(&runtime, &format!("runtime/{LIB}/libcudart.so.12.4.127"));
-    builder.must_build(
-        "runtime:1",
-        &format!(
-            "FROM debian:12\nCOPY runtime /\nCOPY probe /probe\n\
-             RUN chmod 755 /probe && cd /{LIB} && ln -s libcudart.so.12.4.127 libcudart.so.12 && ln -s cuda-12.4 /usr/local/cuda \\\n\
-             && echo /{LIB} > /etc/ld.so.conf.d/000_cuda.conf && ldconfig\nENV CUDA_VERSION=12.4.1\nUSER 1000:1000\n"
-        ),
-    );
-    builder.must_build(
-        "devel:1",
-        &format!(
-            "FROM runtime:1\nUSER root\nCOPY devel /\n\
-             RUN cd /{LIB} && ln -s libcupti.so.2024.1.1 {CUPTI} && ln -s {CUPTI} libcupti.so && ldconfig\n"
-        ),
-    );
-}
-
 /// Common hand-written Dockerfiles, with their sizes and verdicts for training.
-fn by_hand(builder: &Builder) -> Vec<(&'static str, u64, String)> {
-    let folder = format!("FROM runtime:1\nCOPY --from=devel:1 /{EXTRAS} /{EXTRAS}\n");
-    let whole = format!("FROM runtime:1\nCOPY --from=devel:1 /{LIB} /{LIB}\nUSER root\nRUN ldconfig\nUSER 1000\n");
-    builder.must_build("folder:1", &folder);
-    builder.must_build("whole:1", &whole);
+fn by_hand(images: &Images) -> Vec<(&'static str, u64, String)> {
     let rows = [
-        ("runtime as it is", "runtime:1"),
-        ("devel", "devel:1"),
-        ("runtime and extras/CUPTI of devel", "folder:1"),
-        ("runtime and all libraries of devel", "whole:1"),
+        ("runtime as it is", "cuda-runtime:1"),
+        ("devel", "cuda-devel:1"),
+        ("runtime and extras/CUPTI of devel", "cuda-extras:1"),
+        ("runtime and all libraries of devel", "cuda-libraries:1"),
     ];
-    rows.map(|(what, image)| (what, builder.size(image), builder.audit(image, "training").verdict))
-        .to_vec()
+    let row = |(what, image)| {
+        images.need(image);
+        let builder = &images.builder;
+        (what, builder.size(image), builder.audit(image, "training").verdict)
+    };
+    rows.map(row).to_vec()
 }
 
 /// Pushes an image and returns its name in the registry.
@@ -93,23 +57,24 @@ fn dockerfile(builder: &Builder, runtime: &str, devel: &str) -> String {
 #[test]
 #[ignore = "it builds images for minutes: make test-builds"]
 fn a_project_goes_from_training_to_inference() {
-    let there = crate::cupti_parts::are_there() && crate::support::have("docker-registry", "docker-registry");
-    let Some(builder) = there.then(Builder::start).flatten() else {
+    let there = crate::support::have("docker-registry", "docker-registry");
+    let Some(images) = there.then(Images::start).flatten() else {
         return;
     };
-    images(&builder);
+    images.need("cuda-devel:1");
+    let builder = &images.builder;
     let folder = tempfile::tempdir().unwrap();
     let registry = Registry::start(folder.path(), None);
     let (runtime, devel) = (
-        push(&builder, &registry, "runtime:1"),
-        push(&builder, &registry, "devel:1"),
+        push(builder, &registry, "cuda-runtime:1"),
+        push(builder, &registry, "cuda-devel:1"),
     );
-    let text = dockerfile(&builder, &runtime, &devel);
+    let text = dockerfile(builder, &runtime, &devel);
     let begin = format!("FROM {}", registry.address);
     let mut from = text.lines().filter(|line| line.starts_with(&begin));
     assert!(from.all(|line| line.contains("@sha256:")), "{text}");
-    pinned_from_the_engine(&builder, &runtime, &text);
-    let before = builder.size("runtime:1");
+    pinned_from_the_engine(builder, &runtime, &text);
+    let before = builder.size("cuda-runtime:1");
     let mut table = Vec::new();
     for by in builder.builders() {
         for (phase, gets, lacks) in [
@@ -127,14 +92,14 @@ fn a_project_goes_from_training_to_inference() {
                     assert_eq!(output.status.success(), is_there, "{phase} {name}: {output:?}");
                 }
             }
-            let pushed = push(&builder, &registry, &tag);
-            let audited = audit(&builder, &pushed, phase);
+            let pushed = push(builder, &registry, &tag);
+            let audited = audit(builder, &pushed, phase);
             assert_eq!(audited, "pass", "{phase} by {by:?}");
             assert_eq!(Builder::predicted(&text, phase), audited, "{text}");
             table.push((format!("{phase}, by {by:?}"), builder.size(&tag)));
         }
     }
-    print_table(before, &by_hand(&builder), &table);
+    print_table(before, &by_hand(&images), &table);
     let size = |phase: &str| table.iter().find(|(name, _)| name.starts_with(phase)).unwrap().1 - before;
     assert_eq!(size("inference"), 0);
     assert!(
@@ -152,7 +117,7 @@ fn a_project_goes_from_training_to_inference() {
 /// An image in the engine has the digest of the registry that it was pushed to, and both builders find it by that
 /// digest.
 fn pinned_from_the_engine(builder: &Builder, image: &str, text: &str) {
-    let of_engine = builder.dockerfile(image, "training", &["--from", "docker-daemon:devel:1"]);
+    let of_engine = builder.dockerfile(image, "training", &["--from", "docker-daemon:cuda-devel:1"]);
     let pinned = |text: &str| {
         let mut names = text.split_whitespace().filter(|word| word.starts_with(image));
         names.find(|word| word.contains("@sha256:")).map(str::to_owned)

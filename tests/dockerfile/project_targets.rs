@@ -3,19 +3,16 @@
 //! A stand-in replaces PyTorch's sources: its build packs `torch` with or without libcupti, as PyTorch's own would.
 
 use crate::builder::{BuildEngine, Builder};
+use crate::builds::{Images, TORCH};
 use crate::cupti_parts::object;
-use crate::dockerfile_builds::nvidias_archive;
 
 const LIB: &str = "usr/local/cuda-12.4/targets/x86_64-linux/lib";
-const SITE: &str = "usr/local/lib/python3.11/dist-packages";
-const LINKS: &str =
-    "unsigned cuptiGetVersion(unsigned *); unsigned torch(void) { unsigned v; return cuptiGetVersion(&v); }";
 const PROFILED: [&str; 2] = ["libcupti.so.12", "libnvperf_host.so"];
 
 /// Files are copied, or installed in a separate stage, or in the image. Inference has nothing of CUPTI.
-pub fn without_pytorch(builder: &Builder) {
-    has_cupti(builder);
-    nvidias_archive(builder);
+pub fn without_pytorch(images: &Images) {
+    let builder = &images.builder;
+    ["has:1", "nvidia:1"].iter().for_each(|name| images.need(name));
     let from = ["--from", "docker-daemon:devel:1"];
     let all = ["builder", "training", "profiling", "inference"];
     for (image, arguments, expected) in [
@@ -56,13 +53,13 @@ pub fn without_pytorch(builder: &Builder) {
 }
 
 /// Each phase imports the PyTorch that was built for it, and passes its audit.
-pub fn with_pytorch(builder: &Builder) {
-    has_cupti(builder);
-    sources(builder);
+pub fn with_pytorch(images: &Images) {
+    let builder = &images.builder;
+    sources(images);
     own_pytorch(builder);
-    let shell =
-        "FROM runtime:1\nUSER root\nRUN [\"/bin/rm\", \"/bin/sh\", \"/bin/dash\", \"/bin/bash\"]\nUSER 1000:1000\n";
-    builder.must_build("shellless:1", shell);
+    ["has:1", "shellless:1", "own:1"]
+        .iter()
+        .for_each(|name| images.need(name));
     for (image, verdict, python_path) in [
         ("runtime:1", "pass", "/opt/pytorch"),
         ("has:1", "pass", "/opt/pytorch:/srv/my code"),
@@ -101,8 +98,9 @@ pub fn with_pytorch(builder: &Builder) {
 }
 
 /// A build whose PyTorch is not what the phase needs fails.
-pub fn unlike_pytorch(builder: &Builder) {
-    sources(builder);
+pub fn unlike_pytorch(images: &Images) {
+    let builder = &images.builder;
+    sources(images);
     let text = project_file(
         builder,
         "runtime:1",
@@ -170,15 +168,9 @@ fn with_path((mut environment, rest): (Vec<String>, String), python_path: &str) 
     (environment, rest)
 }
 
-/// An image with all of CUPTI, and a config of its own.
-fn has_cupti(builder: &Builder) {
-    let config = "ENV PYTHONPATH=\"/srv/my code\" PRICE=\"5 \\$\"\nLABEL by=\"a test\"\nWORKDIR /srv\n\
-                  USER 1000:1000\nCMD [\"python3\"]\n";
-    builder.must_build("has:1", &format!("FROM devel:1\n{config}"));
-}
-
 /// The devel image with stand-ins for apt-get, git, ensurepip and PyTorch's sources.
-fn sources(builder: &Builder) {
+fn sources(images: &Images) {
+    let builder = &images.builder;
     let sources = "standin/stand-in/sources";
     for (name, text) in [
         ("usr/local/bin/apt-get", "#!/bin/sh\n"),
@@ -198,31 +190,24 @@ fn sources(builder: &Builder) {
     ] {
         builder.put(&format!("standin/{name}"), text);
     }
-    builder.put(&format!("{sources}/with-cupti.so"), object(LINKS, &["LIB12"]));
+    builder.put(&format!("{sources}/with-cupti.so"), object(TORCH, &["LIB12"]));
     builder.put(
         &format!("{sources}/without-cupti.so"),
         object("int torch(void) { return 0; }", &[]),
     );
     lend_wheel(builder, "pip-24.3.1", "standin/stand-in/pip");
-    builder.must_build(
-        "sources:1",
-        &format!(
-            "FROM devel:1\nCOPY standin /\n\
-             RUN chmod 755 /usr/local/bin/* && ln -s /{LIB} /usr/local/cuda-12.4/lib64\nENV PIP_NO_INDEX=1\n"
-        ),
-    );
+    images.need("sources:1");
 }
 
-/// An image with pip's PyTorch of the same release, and its CUPTI.
+/// The files of an image with pip's PyTorch of the same release, and its CUPTI.
 fn own_pytorch(builder: &Builder) {
     let rpath = "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../../nvidia/cuda_cupti/lib";
-    builder.put("own/torch/lib/libtorch_cpu.so", object(LINKS, &[rpath, "LIB12"]));
+    builder.put("own/torch/lib/libtorch_cpu.so", object(TORCH, &[rpath, "LIB12"]));
     builder.put("own/torch/__init__.py", include_str!("pytorch/init.py"));
     let metadata =
         "Metadata-Version: 2.1\nName: torch\nVersion: 2.15.0\nRequires-Dist: nvidia-cuda-cupti-cu12 (==12.4.127)\n";
     builder.put("own/torch-2.15.0.dist-info/METADATA", metadata);
     lend_wheel(builder, "nvidia-cuda-cupti-cu12-12.4.127", "own");
-    builder.must_build("own:1", &format!("FROM runtime:1\nCOPY own /{SITE}\n"));
 }
 
 fn lend_wheel(builder: &Builder, wheel: &str, folder: &str) {
