@@ -151,9 +151,9 @@ impl Images {
         std::fs::create_dir_all(root.join("bin")).unwrap();
         let busybox = crate::support::part("launchers").unwrap().join("bin/busybox");
         std::fs::copy(busybox, root.join("bin/busybox")).unwrap();
-        let mut make = std::process::Command::new("sh");
-        let made = make.args(["-c", EASILY_LOST]).current_dir(&root).output().unwrap();
-        assert!(made.status.success(), "{made:?}");
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", EASILY_LOST]).current_dir(&root).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
         let tar = self.builder.at("root.tar");
         self.builder.engine.must(&["import", tar.to_str().unwrap(), "musl:1"]);
     }
@@ -265,7 +265,7 @@ fn what_is_built_is_loaded_by_its_own_loader_and_passes_the_audit() {
             run(name, &|| images.check(case));
         }
     }
-    let others: [(&str, fn(&Images)); 4] = [
+    let others: [(&str, OtherCase); 4] = [
         ("a target for each phase", project_targets::without_pytorch),
         ("a target for each phase, with PyTorch", project_targets::with_pytorch),
         (
@@ -278,6 +278,9 @@ fn what_is_built_is_loaded_by_its_own_loader_and_passes_the_audit() {
         run(name, &|| check(&images));
     }
 }
+
+/// A case in Rust.
+type OtherCase = fn(&Images);
 
 /// A small image with musl, and files and settings that builders lose.
 const EASILY_LOST: &str = r#"set -eu

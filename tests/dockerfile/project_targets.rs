@@ -12,7 +12,9 @@ const PROFILED: [&str; 2] = ["libcupti.so.12", "libnvperf_host.so"];
 /// Files are copied, or installed in a separate stage, or in the image. Inference has nothing of CUPTI.
 pub fn without_pytorch(images: &Images) {
     let builder = &images.builder;
-    ["has:1", "nvidia:1"].iter().for_each(|name| images.need(name));
+    for name in ["has:1", "nvidia:1"] {
+        images.need(name);
+    }
     let from = ["--from", "docker-daemon:devel:1"];
     let all = ["builder", "training", "profiling", "inference"];
     for (image, arguments, expected) in [
@@ -57,9 +59,9 @@ pub fn with_pytorch(images: &Images) {
     let builder = &images.builder;
     sources(images);
     own_pytorch(builder);
-    ["has:1", "shellless:1", "own:1"]
-        .iter()
-        .for_each(|name| images.need(name));
+    for name in ["has:1", "shellless:1", "own:1"] {
+        images.need(name);
+    }
     for (image, verdict, python_path) in [
         ("runtime:1", "pass", "/opt/pytorch"),
         ("has:1", "pass", "/opt/pytorch:/srv/my code"),

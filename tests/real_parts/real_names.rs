@@ -50,9 +50,16 @@ impl Case {
     fn compiled(&self) -> Vec<u8> {
         let Self { head, body, .. } = self;
         let tries = self.names.iter();
-        let tries: String = tries
-            .map(|name| format!("if (opened(dlopen({name}, RTLD_LAZY))) return 0;\n"))
-            .collect();
+        let tries = tries.map(|name| {
+            [
+                "if (opened(dlopen(",
+                name,
+                ", RTLD_LAZY))) return 0;
+",
+            ]
+            .concat()
+        });
+        let tries: String = tries.collect();
         let include = if self.cpp { "#include <string>" } else { "" };
         let build = if self.cpp { cpp_program } else { program };
         let source = format!(
@@ -140,13 +147,13 @@ fn programs_get_what_the_audit_says_or_the_audit_says_that_nobody_knows() {
         for (name, case) in cases() {
             let path = format!("/opt/bin/{name}");
             let (ours, real) = (ours(&facts, &path), real(&root, &path));
-            if !case.unknown {
-                assert_eq!(ours, real, "{path}, on a search path: {wide}");
-                certain += 1;
-            } else {
+            if case.unknown {
                 // If no name that the program's strings allow opens anything, the failure is known before it runs.
                 let is_true = matches!((&ours, &real), (Said::Undecided, _) | (Said::Fails(_), Said::Fails(_)));
                 assert!(is_true, "{path}, on a search path: {wide}: {ours:?}, really {real:?}");
+            } else {
+                assert_eq!(ours, real, "{path}, on a search path: {wide}");
+                certain += 1;
             }
         }
     }
