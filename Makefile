@@ -86,7 +86,7 @@ lint:
 	@if [ -n "$${CI:-}" ] && command -v cargo-deny >/dev/null; then $(MAKE) --no-print-directory deny; fi
 
 # Runs each fuzz target with libFuzzer for FUZZ_SECONDS. Needs cargo-fuzz and a C++ compiler. RUSTC_BOOTSTRAP lets the pinned
-# compiler accept nightly flags. Put a failing input into fuzz/kept/TARGET; `make test` runs it again.
+# compiler accept nightly flags. Put a failing input into fuzz/seeds/TARGET; `make test` runs it again.
 FUZZ_SECONDS ?= 300
 FUZZ_TARGETS = $(shell sed -n 's/^name = "\([a-z_]*\)"$$/\1/p' fuzz/Cargo.toml)
 FUZZ := RUSTC_BOOTSTRAP=1 cargo fuzz
@@ -95,7 +95,7 @@ fuzz:
 	$(FUZZ) build --sanitizer none
 	for target in $(FUZZ_TARGETS); do \
 	  mkdir -p fuzz/corpus/$$target; \
-	  $(FUZZ) run --sanitizer none $$target fuzz/corpus/$$target $$(find fuzz/kept/$$target -maxdepth 0 2>/dev/null) -- \
+	  $(FUZZ) run --sanitizer none $$target fuzz/corpus/$$target $$(find fuzz/seeds/$$target -maxdepth 0 2>/dev/null) -- \
 	    -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -malloc_limit_mb=256 -timeout=60 -max_len=65536 -print_final_stats=1; \
 	done
 

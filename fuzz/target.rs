@@ -17,7 +17,7 @@ static TARGET: LazyLock<&FuzzTarget> = LazyLock::new(|| {
     TARGETS.iter().find(is_named).expect("each binary has its target")
 });
 
-/// Writes the tests' seeds into the corpus, before libFuzzer reads it.
+/// Writes the seeds that a test builds into the corpus, before libFuzzer reads it.
 fn write_seeds() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(TARGET.name);
     fs::create_dir_all(&corpus).expect("it is beside this file");

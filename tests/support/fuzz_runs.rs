@@ -73,13 +73,13 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, seeds: &[Vec<u8>]) {
 
 /// Runs a target until the time is over, and returns the number of executions.
 fn execute(target: &FuzzTarget, time: Duration) -> usize {
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fuzz/kept")
-        .join(target.name);
-    let kept = fs::read_dir(kept).into_iter().flatten().flatten();
-    // Inputs that once failed stay seeds forever.
-    let mut seeds: Vec<Vec<u8>> = kept.map(|entry| fs::read(entry.path()).unwrap()).collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds");
+    let files = fs::read_dir(folder.join(target.name)).into_iter().flatten().flatten();
+    let mut files: Vec<_> = files.map(|file| file.path()).collect();
+    files.sort();
+    let mut seeds: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).unwrap()).collect();
     seeds.extend((target.seeds)());
+    assert!(!seeds.is_empty(), "{} has no seeds", target.name);
     let mut random = Random::new(env::var("CUPTI_AUDIT_FUZZ_SEED").map_or(1, |seed| seed.parse().unwrap()));
     let begun = Instant::now();
     let mut count = 0;

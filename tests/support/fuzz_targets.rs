@@ -33,7 +33,7 @@ use testkit::layer::{Compression, Layer, sha256};
 
 use super::plain_image::image_of;
 
-/// A target's name, its seeds, and the function under test.
+/// A target's name, the seeds that are not texts in `fuzz/seeds`, and the function under test.
 pub struct FuzzTarget {
     pub name: &'static str,
     pub seeds: fn() -> Vec<Vec<u8>>,
@@ -42,18 +42,18 @@ pub struct FuzzTarget {
 
 /// All targets.
 pub const TARGETS: [FuzzTarget; 13] = [
-    target("reference", seeds_of_references, read_reference),
-    target("manifest", seeds_of_manifests, read_manifest),
+    target("reference", Vec::new, read_reference),
+    target("manifest", Vec::new, read_manifest),
     target("layer", seeds_of_layers, read_layer),
     target("elf", seeds_of_objects, read_object),
     target("ld_so_cache", seeds_of_caches, read_cache),
-    target("ld_so_conf", seeds_of_confs, read_conf),
-    target("package", seeds_of_packages, read_package),
-    target("glob", seeds_of_globs, match_globs),
+    target("ld_so_conf", Vec::new, read_conf),
+    target("package", Vec::new, read_package),
+    target("glob", Vec::new, match_globs),
     target("rule", seeds_of_rules, read_rule),
-    target("config", seeds_of_configs, read_config),
+    target("config", Vec::new, read_config),
     target("archive", seeds_of_archives, read_archive),
-    target("quote", seeds_of_texts, quote_text),
+    target("quote", Vec::new, quote_text),
     target("image", seeds_of_images, judge_any_image),
 ];
 
@@ -82,22 +82,6 @@ fn index(tar: &[u8]) -> Result<LayerIndex, String> {
     index_layer("fuzzed", tar, &ExpectedBlob::default(), options()).map_err(|error| error.to_string())
 }
 
-fn texts(list: &[&str]) -> Vec<Vec<u8>> {
-    list.iter().map(|text| text.as_bytes().to_vec()).collect()
-}
-
-fn seeds_of_references() -> Vec<Vec<u8>> {
-    let digest = sha256(&[]);
-    texts(&[
-        "ubuntu",
-        "nvidia/cuda:12.4.0-runtime-ubuntu22.04",
-        "localhost:5000/a/b_c.d--e:T.a_g",
-        "[::1]:5000/app@sha256:00",
-        &format!("us-docker.pkg.dev/p/r/i:1@{digest}"),
-        "linux/arm64/v8",
-    ])
-}
-
 fn read_reference(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(reference) = text.parse::<RegistryReference>() {
@@ -117,19 +101,6 @@ fn read_reference(bytes: &[u8]) {
     }
     drop(Platform::parse(&text));
     drop(text.parse::<image_linkage::digest::Digest>());
-}
-
-fn seeds_of_manifests() -> Vec<Vec<u8>> {
-    let manifest = r#"{"schemaVersion":2,"config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"D","size":2},"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","digest":"D","size":1,"urls":["http://x"]}]}"#;
-    let index = r#"{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"D","size":1,"platform":{"os":"linux","architecture":"amd64","variant":"v2"}}]}"#;
-    let config = r#"{"architecture":"amd64","os":"linux","config":{"Env":["A=1","PATH"],"User":"1:2","Cmd":["a"],"Labels":{"a":"b"},"Healthcheck":{"Test":["CMD","a"]}},"rootfs":{"type":"layers","diff_ids":["D"]},"history":[{"created_by":"x","empty_layer":true}]}"#;
-    let digest = sha256(b"{}");
-    texts(
-        &[manifest, index, config]
-            .map(|text| text.replace('D', &digest))
-            .each_ref()
-            .map(String::as_str),
-    )
 }
 
 /// A manifest, an index or a config as the only document of a layout.
@@ -315,14 +286,6 @@ fn read_cache(bytes: &[u8]) {
     start(&layer);
 }
 
-fn seeds_of_confs() -> Vec<Vec<u8>> {
-    texts(&[
-        "include /etc/ld.so.conf.d/*.conf\n/opt/a\n",
-        "# x\nhwcap 0 a\n/opt/[a-c]\ninclude ld.so.conf\n\t/usr/lib = libc6\n",
-        "include /*/*a*a*a*b\ninclude ../../x\n",
-    ])
-}
-
 fn read_conf(bytes: &[u8]) {
     let layer = Layer::new()
         .file("etc/ld.so.conf", bytes)
@@ -335,15 +298,6 @@ fn read_conf(bytes: &[u8]) {
     if let Some(loader) = loader {
         drop(run_ldconfig(&rootfs, &loader, Vec::new()));
     }
-}
-
-fn seeds_of_packages() -> Vec<Vec<u8>> {
-    texts(&[
-        "torch/lib/a.so,sha256=x,5\r\n\"a,\"\"b\"\".py\",,\n../../../bin/x,,\n\n/opt/y.so.1,,7",
-        "Name: torch\nRequires-Dist: nvidia_cuda.cupti (==12.8.90) ; platform_system == \"Linux\" and python_version<'4'\n",
-        "Requires-Dist: a[b,c]>=1.0rc1,!=2.*; (extra == 'x' or '3' in python_full_version) and os_name != 'nt'\n",
-        "Requires-Dist: a @ https://example.org/${HOME}/a.whl ; sys_platform ~= '1'\n\nRequires-Dist: b",
-    ])
 }
 
 /// Parses installed packages and requirements from Python metadata.
@@ -360,15 +314,6 @@ fn read_package(bytes: &[u8]) {
             found.admits("1.0");
         }
     }
-}
-
-fn seeds_of_globs() -> Vec<Vec<u8>> {
-    texts(&[
-        "lib*.so.[0-9]*\nlibcupti.so.12",
-        "/a/**/{b,c{d,e}}/?\n/a/x/b/y",
-        "*a*a*a*a*ab\naaaaaaaaaaaaaaaaaaaaaaaa",
-        "[!]a-]\\*\nx",
-    ])
 }
 
 fn match_globs(bytes: &[u8]) {
@@ -393,28 +338,11 @@ fn read_rule(bytes: &[u8]) {
     drop(compile_rule("fuzzed", YamlText::of(text), &phases, &["cupti"]));
 }
 
-fn seeds_of_configs() -> Vec<Vec<u8>> {
-    texts(&[
-        "fail-on: warning\nphases: [training]\nplatform: linux/arm64\noutputs: [json=a.json]\nenv: {A: b}\n",
-        "suppress:\n- rule: stale-ld-so-cache\n  image: 'a/**'\n  path: '/opt/{a,b}/*'\n  reason: known\n  until: 2027-01-01\n",
-        "rules: [r]\nprofiles: [p]\nvia: [apt]\ncpu: x86-64-v2\nca-cert: a.pem\n",
-    ])
-}
-
 fn read_config(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Some(mistake) = fuzz_entries::config_mistake(&text) {
         assert!(mistake.starts_with("config:"), "{mistake}");
     }
-}
-
-fn seeds_of_texts() -> Vec<Vec<u8>> {
-    texts(&[
-        "/opt/lib/libcupti.so.12",
-        "it's $HOME `x` \\ \"y\"",
-        "a\nb\u{202e}c",
-        "-x;&|<>()*?[]~#",
-    ])
 }
 
 /// The word that a POSIX shell reads (2.2). Supports only single quotes, and backslashes outside of them.
