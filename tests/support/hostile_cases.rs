@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::elf::Elf;
-use testkit::layer::{Compression, Entry, Kind, Layer, compress};
+use testkit::layer::{Compression, Layer, compress};
 use testkit::oci::{Image, Layout};
 
 use super::hostile_images::{MeasuredRun, measure};
@@ -198,60 +198,6 @@ fn whole_root() -> Layer {
         .executable("bin/true", Elf::executable().needed("libcupti.so.12").build())
 }
 
-/// The verdict line, the exit code and the errors for [`whole_root`] with a layer above it.
-fn verdict_above(layer: Layer) -> (String, Option<i32>, String) {
-    let folder = TempDir::new().unwrap();
-    let layers = [(whole_root(), Compression::Gzip), (layer, Compression::Gzip)];
-    let ended = run(&["--no-config", &write_layers(folder.path(), &layers)]);
-    let line = ended.stdout.lines().next().unwrap_or_default().to_owned();
-    (line, ended.code, ended.stdout)
-}
-
-/// A layer with one entry of this type.
-fn typed(flag: u8) -> Layer {
-    Layer::new().entry(Entry {
-        name: b"opt/x".to_vec(),
-        mode: 0o644,
-        kind: Kind::Typed(flag),
-    })
-}
-
-#[test]
-fn y_01_a_layer_that_no_engine_unpacks_leaves_the_verdict_open() {
-    let (line, code, _) = verdict_above(Layer::new().file("usr/lib/x", "a good one"));
-    assert_eq!((&*line, code), ("✓ CUPTI loads", Some(0)));
-    // Docker 20.10, containers/storage 1.43 and umoci 0.4.7 reject each of these.
-    let refused = [
-        ("hard link", Layer::new().hardlink("a", "nowhere")),
-        ("the whiteout has no valid name", Layer::new().file("usr/.wh.", "")),
-        ("the whiteout has no valid name", Layer::new().file("usr/.wh...", "")),
-        (
-            "an entry for the root is not a directory",
-            Layer::new().symlink("/.", "tmp"),
-        ),
-        ("longer than 255 bytes", Layer::new().file("a".repeat(256), "")),
-        (
-            "longer than 4096 bytes",
-            Layer::new().file("a/".repeat(2_048) + "b", ""),
-        ),
-        ("the target of the link", Layer::new().symlink("a", "")),
-        ("the target of the link", Layer::new().symlink("a", "a/".repeat(2_048))),
-        ("no engine knows its type 0x37", typed(b'7')),
-        ("no engine knows its type 0x56", typed(b'V')),
-        ("no engine knows its type 0x20", typed(b' ')),
-    ];
-    for (why, layer) in refused {
-        let (line, code, said) = verdict_above(layer);
-        let open = "? cannot tell whether CUPTI loads: layer 2: no engine unpacks it";
-        assert!(line.starts_with(open) && code == Some(2), "{why}: {said}");
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            said.contains("layer 2: no engine unpacks it") && said.contains(why),
-            "{why}: {said}"
-        );
-    }
-}
-
 #[test]
 fn y_02_a_command_of_a_name_that_no_file_can_have_does_not_start() {
     let folder = TempDir::new().unwrap();
@@ -264,51 +210,6 @@ fn y_02_a_command_of_a_name_that_no_file_can_have_does_not_start() {
     let rules = report["findings"].as_array().unwrap().iter();
     let rules: Vec<&str> = rules.map(|finding| finding["rule"].as_str().unwrap()).collect();
     assert_eq!((code, rules), (Some(1), vec!["command-cannot-start"]), "{report}");
-}
-
-#[test]
-fn y_03_a_chain_of_hundreds_of_libraries_costs_each_object_its_own_way_alone() {
-    let folder = TempDir::new().unwrap();
-    let chain = (0..400_u32).fold(whole_root(), |layer, number| {
-        let library = Elf::library(format!("libx{number}.so")).needed(format!("libx{}.so", number + 1));
-        layer.file(format!("usr/lib/libx{number}.so"), library.build())
-    });
-    let image = write_layers(folder.path(), &[(chain, Compression::Gzip)]);
-    let ended = run(&["links", "--no-config", &image]);
-    let (seconds, code) = (ended.took.as_secs(), ended.code);
-    println!(
-        "budget: links of a chain of 400: exit {code:?}, {seconds} s, {} MiB",
-        ended.peak_mib
-    );
-    assert!(code.is_some_and(|code| code <= 2) && seconds <= 60 && ended.peak_mib <= 300);
-}
-
-#[test]
-fn y_09_scripts_that_double_their_arguments_or_nest_loops_end_soon() {
-    let double = format!("set -- a b\n{}", "set -- \"$@\" \"$@\"\n".repeat(60));
-    let each = format!(
-        "{}:{}\n",
-        "for a in 1 2 3 4 5 6 7 8 9; do ".repeat(9),
-        "; done".repeat(9)
-    );
-    let unknown = format!("{}:{}\n", "for a in $X; do ".repeat(20), "; done".repeat(20));
-    for lines in [double, each, unknown] {
-        let folder = TempDir::new().unwrap();
-        let layer = whole_root()
-            .executable("bin/sh", Elf::executable().build())
-            .executable("entry.sh", format!("#!/bin/sh\n{lines}exec /bin/true\n"));
-        let image = Image::new("linux/amd64").config("Entrypoint", json!(["/entry.sh"]));
-        let mut layout = Layout::new();
-        layout.add("latest", &[image.layer("COPY . /", &layer, Compression::Gzip)]);
-        layout.write_to(folder.path()).unwrap();
-        let ended = run(&["--no-config", &format!("oci:{}", folder.path().display())]);
-        let (seconds, mebibytes) = (ended.took.as_secs(), ended.peak_mib);
-        assert!(ended.code.is_some_and(|code| code <= 2), "{lines}");
-        assert!(
-            seconds <= 10 && mebibytes <= 300,
-            "{seconds} s, {mebibytes} MiB: {lines}"
-        );
-    }
 }
 
 /// The names of all test functions in the repository.

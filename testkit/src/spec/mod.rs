@@ -156,6 +156,8 @@ pub enum EntrySpec {
     Fifo,
     /// A character device.
     Device,
+    /// An entry of this tar type, without content.
+    Typed(u8),
     /// A file with this text.
     Text(String),
     /// An executable file with this text.
