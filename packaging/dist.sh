@@ -34,14 +34,15 @@ for pair in "$PWD=/source" "$cargo_home=/cargo" "$(rustc --print sysroot)=/rust"
 done
 # crt-static is the default for musl, and asked for where the target is glibc's.
 export RUSTFLAGS="${rust_flags[*]} -Ctarget-feature=+crt-static ${RUSTFLAGS:-}" CFLAGS="${c_flags[*]}"
-cargo "${BUILD:-build}" --locked --bin cupti-audit --features "$features" --profile "$profile" --target "$target"
 mkdir -p "$dist"
 rm -f "$dist"/*_"$machine".whl
 if command -v maturin >/dev/null; then
+  # maturin compiles the program, with flags of its own.
   if [ "${BUILD:-build}" = zigbuild ]; then zig=(--zig); else zig=(); fi
   packaging/wheel.sh "$target" "$profile" "$features" "$dist" "${zig[@]}"
 else
   echo 'dist: no wheel: maturin is missing'
+  cargo "${BUILD:-build}" --locked --bin cupti-audit --features "$features" --profile "$profile" --target "$target"
 fi
 
 version=$(cargo metadata --locked --no-deps --format-version 1 |
@@ -49,7 +50,7 @@ version=$(cargo metadata --locked --no-deps --format-version 1 |
 name=cupti-audit-$version-$machine-linux
 rm -rf "${dist:?}/$name"*
 mkdir -p "$dist/$name"
-# After the wheel, for which maturin may compile again. Cargo's folder for the profile `dev` is called debug.
+# Cargo's folder for the profile `dev` is called debug.
 install -m 755 "$built/$target/${profile/#dev/debug}/cupti-audit" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
 chmod 644 "$dist/$name"/*[A-Z]*
 packaging/sbom.py "$target" "$SOURCE_DATE_EPOCH" "$features" >"$dist/$name.cdx.json"
