@@ -61,8 +61,8 @@ static: parts
 	  if command -v maturin >/dev/null; then packaging/wheel.sh $(MUSL) dev "" $(WHEELS); fi; \
 	else echo "static: musl-gcc or Rust's target $(MUSL) is missing"; fi
 
-# Measures the program of a release against plain decompression and other tools, and counts the instructions of its stages: see
-# tests/bench.py and docs/speed.md.
+# Measures the program of a release against plain decompression and other tools, and counts the instructions of its
+# stages: see tests/bench.py and docs/speed.md.
 bench: parts dist
 	python3 -B tests/bench.py
 

@@ -1,4 +1,4 @@
-//! Runs many seeds in parallel, and reports failures.
+//! Selects seeds and cases, runs many seeds in parallel, and reports failures.
 #![expect(
     clippy::disallowed_methods,
     reason = "whoever runs the tests may ask for other seeds"
@@ -23,6 +23,11 @@ pub fn asked() -> Option<(u64, u64)> {
     let (first, last) = text.split_once('-').unwrap_or((&text, &text));
     let number = |text: &str| text.parse().expect("the seeds are numbers");
     Some((number(first), number(last)))
+}
+
+/// Whether a test asks the case of this name: `CUPTI_AUDIT_CASE=WORDS` selects those with these words in their name.
+pub fn is_asked(name: &str) -> bool {
+    std::env::var("CUPTI_AUDIT_CASE").map_or(true, |words| name.contains(&words))
 }
 
 /// Runs `check` on all seeds in parallel, and returns the failures in the order of the seeds.

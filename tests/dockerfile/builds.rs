@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use testkit::seeds::is_asked;
 
 use crate::builder::{BuildEngine, Builder};
 use crate::cupti_parts::{cupti_11, cupti_12, object, program, wheel};
@@ -250,10 +251,8 @@ fn file() -> File {
 #[ignore = "it builds images for minutes: make test-builds"]
 fn what_is_built_is_loaded_by_its_own_loader_and_passes_the_audit() {
     let Some(images) = Images::start() else { return };
-    // `CUPTI_AUDIT_CASE` selects cases by name.
-    let asked = std::env::var("CUPTI_AUDIT_CASE").unwrap_or_default();
     let run = |name: &str, check: &dyn Fn()| {
-        if name.contains(&asked) {
+        if is_asked(name) {
             println!("{name}");
             let begun = std::time::Instant::now();
             check();

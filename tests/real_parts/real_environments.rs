@@ -21,6 +21,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use testkit::parallel::in_parallel;
+use testkit::seeds::is_asked;
 
 /// The file `real_environments.yaml`, which explains its fields.
 #[derive(Deserialize)]
@@ -83,12 +84,10 @@ fn every_file(environment: &Environment, what: &str) {
     assert!(different.is_empty(), "{different}");
 }
 
-/// `CUPTI_AUDIT_CASE=NAME` compares one environment.
+/// `CUPTI_AUDIT_CASE=WORDS` compares the environments with these words in their name.
 #[test]
 fn programs_of_real_packages_get_what_the_audit_says() {
     let file: Environments = serde_saphyr::from_str(include_str!("real_environments.yaml")).unwrap();
-    let asked = std::env::var("CUPTI_AUDIT_CASE").ok();
-    let is_asked = |name: &String| asked.as_ref().is_none_or(|asked| asked == name);
     let environments: Vec<_> = file.environments.iter().filter(|(name, _)| is_asked(name)).collect();
     in_parallel(environments.len(), |number| {
         let (name, packages) = environments[number];

@@ -15,6 +15,7 @@ use image_source::{ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLaye
 use image_source::{PreferredDocument, WantedImage, open_stream};
 use indexmap::IndexMap;
 use serde::Deserialize;
+use testkit::seeds::is_asked;
 
 /// An archive, and the images that are asked for.
 #[derive(Deserialize)]
@@ -100,7 +101,7 @@ impl Case {
 fn s_01_s_02_s_08_s_10_s_12_s_14_each_archive_gives_the_expected_image() {
     let text = std::fs::read_to_string("testdata/archives.yaml").unwrap();
     let file: CaseFile<Case> = serde_saphyr::from_str(&text).unwrap();
-    for (question, case) in file.cases {
+    for (question, case) in file.cases.into_iter().filter(|(question, _)| is_asked(question)) {
         println!("{question}");
         let (archive, names) = case.archive();
         for asking in &case.asks {

@@ -15,6 +15,7 @@ use image_source::{ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use testkit::seeds::is_asked;
 
 /// A file with cases by their question.
 #[derive(Deserialize)]
@@ -319,8 +320,7 @@ impl Opening {
 fn each_fault_of_a_registry_has_the_expected_outcome() {
     let text = std::fs::read_to_string("testdata/registry-faults.yaml").unwrap();
     let file: CaseFile<Case> = serde_saphyr::from_str(&text).unwrap();
-    let meant = std::env::var("CUPTI_AUDIT_CASE").unwrap_or_default();
-    for (name, case) in file.cases.into_iter().filter(|(name, _)| name.contains(&meant)) {
+    for (name, case) in file.cases.into_iter().filter(|(name, _)| is_asked(name)) {
         println!("{name}");
         let case = Arc::new(case);
         let documents = case.documents();

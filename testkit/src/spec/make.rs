@@ -87,10 +87,6 @@ pub fn add(layer: Layer, name: &[u8], spec: &EntrySpec, context: &mut Context<'_
             let (name, mode, kind) = (name.to_vec(), 0o644, Kind::Fifo);
             layer.entry(Entry { name, mode, kind })
         }
-        EntrySpec::Device => {
-            let (name, mode, kind) = (name.to_vec(), 0o644, Kind::Typed(b'3'));
-            layer.entry(Entry { name, mode, kind })
-        }
         EntrySpec::Typed(flag) => {
             let (name, mode, kind) = (name.to_vec(), 0o644, Kind::Typed(*flag));
             layer.entry(Entry { name, mode, kind })

@@ -154,9 +154,7 @@ pub enum EntrySpec {
     Opaque,
     /// A named pipe.
     Fifo,
-    /// A character device.
-    Device,
-    /// An entry of this tar type, without content.
+    /// An entry of this tar type, without content, such as 0x33 for a character device.
     Typed(u8),
     /// A file with this text.
     Text(String),
