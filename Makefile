@@ -56,10 +56,10 @@ parts:
 static: export CARGO_PROFILE_DEV_DEBUG := false
 static: parts
 	@rm -rf $(STATIC) $(WHEELS)
-	@if command -v musl-gcc >/dev/null && [ -d "$$(rustc --print sysroot)/lib/rustlib/$(MUSL)" ]; then \
-	  cargo build --locked --bin cupti-audit --target $(MUSL); \
-	  if command -v maturin >/dev/null; then packaging/wheel.sh $(MUSL) dev "" $(WHEELS); fi; \
-	else echo "static: musl-gcc or Rust's target $(MUSL) is missing"; fi
+	@if ! command -v musl-gcc >/dev/null || ! [ -d "$$(rustc --print sysroot)/lib/rustlib/$(MUSL)" ]; then \
+	  echo "static: musl-gcc or Rust's target $(MUSL) is missing"; \
+	elif command -v maturin >/dev/null; then packaging/wheel.sh $(MUSL) dev "" $(WHEELS); \
+	else cargo build --locked --bin cupti-audit --target $(MUSL); fi
 
 # Measures the program of a release against plain decompression and other tools, and counts the instructions of its
 # stages: see tests/bench.py and docs/speed.md.

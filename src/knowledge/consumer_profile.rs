@@ -231,9 +231,8 @@ impl ConsumerProfile {
     /// Whether the profile matches the object at this path.
     pub fn fits(&self, path: &RootPath) -> bool {
         let (folder, name) = self.object.rsplit_once('/').unwrap_or(("", &self.object));
-        let above = [b"/", folder.as_bytes()].concat();
-        let is_object = matches_name_pattern(path.name(), name)
-            && (folder.is_empty() || path.parent().absolute().ends_with(&above));
+        let is_in_folder = || path.parent().absolute().ends_with(format!("/{folder}").as_bytes());
+        let is_object = matches_name_pattern(path.name(), name) && (folder.is_empty() || is_in_folder());
         // A linked part needs the library itself; a part that calls dlopen leaves that to the main object.
         let mut linked = self.parts.iter().filter(|_| self.asks == RequestKind::Needed);
         is_object || linked.any(|part| matches_name_pattern(path.name(), part))

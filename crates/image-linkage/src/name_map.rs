@@ -110,6 +110,15 @@ impl<V> NameMap<V> {
         self.chunks.iter().flat_map(items)
     }
 
+    /// The names from `name` on and their values, sorted.
+    pub(crate) fn iter_from(&self, name: &[u8]) -> impl Iterator<Item = (&[u8], &V)> {
+        let chunks = self.chunks.get(self.chunk_of(name)..).unwrap_or_default();
+        let before = chunks
+            .first()
+            .map_or(0, |chunk| chunk.find(name).unwrap_or_else(|place| place));
+        chunks.iter().flat_map(NameChunk::iter).skip(before)
+    }
+
     /// The index of the chunk for a name.
     fn chunk_of(&self, name: &[u8]) -> usize {
         let starts_behind = |chunk: &NameChunk<V>| chunk.iter().next().is_some_and(|(first, _)| first <= name);
@@ -216,6 +225,10 @@ mod tests {
             }
             prop_assert_eq!((map.iter().count(), map.is_empty()), (known.len(), known.is_empty()));
             prop_assert!(map.iter().eq(known.iter().map(|(name, at)| (name.as_slice(), at))));
+            for from in [&b""[..], b"1", b"45", b"899", b"9"] {
+                let after = known.range(from.to_vec()..).map(|(name, at)| (name.as_slice(), at));
+                prop_assert!(map.iter_from(from).eq(after));
+            }
             for (name, at) in &mut known {
                 *at += 1;
                 *map.get_mut(name).unwrap() += 1;

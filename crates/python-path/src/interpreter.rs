@@ -482,9 +482,10 @@ pub fn is_importable<'f>(
 /// Whether a folder has a package or any kind of module with this name.
 pub fn has_module(rootfs: &Rootfs, folder: &RootPath, name: &[u8]) -> bool {
     let found = rootfs.lookup(&folder.absolute()).ok();
-    let names = found.into_iter().flat_map(|found| rootfs.children(found.node));
-    let mut rests = names.filter_map(|(child, _)| child.strip_prefix(name));
-    rests.any(|rest| rest.is_empty() || rest.starts_with(b"."))
+    let mut names = found
+        .into_iter()
+        .flat_map(|found| rootfs.children_with(found.node, name));
+    names.any(|(child, _)| matches!(child.get(name.len()), None | Some(b'.')))
 }
 
 /// Whether a user who can reach a folder can also list it; import needs the listing (`FileFinder._fill_cache`).

@@ -46,6 +46,14 @@ fn is_too_long(text: &str) -> bool {
     text.len() > LONGEST
 }
 
+/// Whether a byte of code starts or ends something that the split must see.
+fn is_sign(byte: u8) -> bool {
+    matches!(
+        byte,
+        b'#' | b'\'' | b'"' | b'(' | b'[' | b'{' | b')' | b']' | b'}' | b'\n'
+    )
+}
+
 /// Splits a module. An unterminated literal includes everything after it.
 pub fn read_words(text: &str) -> SourceWords<'_> {
     let text = if is_too_long(text) { "" } else { text };
@@ -55,23 +63,27 @@ pub fn read_words(text: &str) -> SourceWords<'_> {
         ..SourceWords::default()
     };
     let (mut at, mut depth) = (0, 0_usize);
-    while let Some(sign) = text.get(at..).and_then(|rest| rest.chars().next()) {
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        let plain = rest.bytes().position(is_sign).unwrap_or(rest.len());
+        let sign = rest.as_bytes().get(plain).copied().unwrap_or_default();
+        // With the sign itself, unless a literal or a comment starts with it.
+        let is_hidden = matches!(sign, b'#' | b'\'' | b'"');
+        let code = rest.get(..plain + usize::from(!is_hidden)).unwrap_or(rest);
+        words.code.push_str(code);
+        at += code.len();
         let rest = text.get(at..).unwrap_or_default();
-        let length = match sign {
-            '#' => rest.find('\n').unwrap_or(rest.len()),
-            '\'' | '"' => words.take_string(text, at, sign),
-            '\\' if rest.starts_with("\\\n") => 2,
-            _ => sign.len_utf8(),
+        let hidden = match sign {
+            b'#' => rest.find('\n').unwrap_or(rest.len()),
+            b'\'' | b'"' => words.take_string(text, at, sign),
+            _ => 0,
         };
+        words.code.extend(std::iter::repeat_n(' ', hidden));
+        at += hidden;
         match sign {
-            '#' | '\'' | '"' => words.code.extend(std::iter::repeat_n(' ', length)),
-            _ => words.code.push_str(text.get(at..at + length).unwrap_or_default()),
-        }
-        at += length;
-        match sign {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            '\n' if depth == 0 => {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            // A `\` joins two lines.
+            b'\n' if depth == 0 && !code.ends_with("\\\n") => {
                 words.lines.push(at);
                 words.blank_to = at;
             }
@@ -83,24 +95,23 @@ pub fn read_words(text: &str) -> SourceWords<'_> {
 
 impl<'t> SourceWords<'t> {
     /// Adds the string literal at `at`, and returns its length with quotes.
-    fn take_string(&mut self, text: &'t str, at: usize, quote: char) -> usize {
+    fn take_string(&mut self, text: &'t str, at: usize, quote: u8) -> usize {
         let rest = text.get(at..).unwrap_or_default();
-        let triple = quote.to_string().repeat(3);
-        let quotes = if rest.starts_with(&triple) { triple.len() } else { 1 };
+        let is_triple = rest.as_bytes().starts_with(&[quote; 3]);
+        let quotes = if is_triple { 3 } else { 1 };
         let end = rest.get(..quotes).unwrap_or_default();
         let mut inside = quotes;
-        // A quote after `\` never ends a literal, not even a raw one.
-        while let Some(tail) = rest.get(inside..).filter(|tail| !tail.is_empty()) {
-            if tail.starts_with(end) || quotes == 1 && tail.starts_with('\n') {
-                break;
-            }
-            let mut signs = tail.chars();
-            let is_escape = signs.next() == Some('\\');
-            inside += tail
-                .chars()
-                .take(1 + usize::from(is_escape))
-                .map(char::len_utf8)
-                .sum::<usize>();
+        while let Some(tail) = rest.get(inside..) {
+            let stops = |sign| sign == quote || sign == b'\\' || sign == b'\n' && !is_triple;
+            let stop = tail.bytes().position(stops).unwrap_or(tail.len());
+            let tail = tail.get(stop..).unwrap_or_default();
+            inside += stop;
+            // A quote after `\` never ends a literal, not even a raw one.
+            inside += match tail.strip_prefix('\\') {
+                Some(escaped) => 1 + escaped.chars().next().map_or(0, char::len_utf8),
+                None if is_triple && !tail.is_empty() && !tail.starts_with(end) => 1,
+                None => break,
+            };
         }
         let content = rest.get(quotes..inside).unwrap_or_default();
         let before = self.code.trim_end_matches(|sign: char| "rRbBuUfFtT".contains(sign));

@@ -122,14 +122,14 @@ pub(crate) fn find_incomplete(
                 let mut places = [Some(path), diverted.get(path)].into_iter().flatten();
                 places.any(|path| rootfs.lookup_link(&path.absolute()).is_ok())
             };
-            let is_missing = |path: &RootPath| {
-                // `compileall -b` replaces a module's source.
-                let compiled = [&path.absolute()[..], b"c"].concat();
-                let is_compiled = path.name().ends_with(b".py") && rootfs.file(&compiled).is_some();
-                !is_there(path) && !is_compiled
+            // `compileall -b` replaces a module's source.
+            let is_compiled = |path: &RootPath| {
+                path.name().ends_with(b".py") && rootfs.file(&[&path.absolute()[..], b"c"].concat()).is_some()
             };
             let listed = files.len();
-            let missing: Vec<RootPath> = files.into_iter().filter(is_missing).collect();
+            let missing: Vec<RootPath> = (files.into_iter())
+                .filter(|path| !is_there(path) && !is_compiled(path))
+                .collect();
             let is_gone = |profile: &&ConsumerProfile| {
                 profile.required.breaks_program() && missing.iter().any(|path| profile.fits(path))
             };

@@ -94,6 +94,16 @@ impl Rootfs {
         children.into_iter().flatten().map(|(name, id)| (name, *id))
     }
 
+    /// The entries of a directory whose names start with `prefix`, sorted by name.
+    pub fn children_with(&self, id: NodeId, prefix: &[u8]) -> impl Iterator<Item = (&[u8], NodeId)> {
+        let children = match &self.node(id).kind {
+            NodeKind::Directory(children) => Some(children.iter_from(prefix)),
+            _ => None,
+        };
+        let children = children.into_iter().flatten().map(|(name, id)| (name, *id));
+        children.take_while(move |(name, _)| name.starts_with(prefix))
+    }
+
     /// The child with this name.
     pub(crate) fn child(&self, id: NodeId, name: &[u8]) -> Option<NodeId> {
         match &self.node(id).kind {
