@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+// Only linked.
+#[cfg(all(target_env = "musl", target_arch = "x86_64"))]
+use memory_functions as _;
+
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

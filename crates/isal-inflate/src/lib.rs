@@ -1,7 +1,7 @@
 //! Reads one gzip member (RFC 1952): flate2 parses the header, ISA-L inflates the data and checks the checksum.
 //!
-//! The only crate with unsafe code. The C library's state stays on the heap for its lifetime. It borrows the caller's
-//! slices for a single call, and its pointers are null afterwards.
+//! The C library's state stays on the heap for its lifetime. It borrows the caller's slices for a single call, and its
+//! pointers are null afterwards.
 
 use std::io::{self, BufRead, Read};
 use std::mem::MaybeUninit;
