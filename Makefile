@@ -1,7 +1,7 @@
 # CI runs `make test`, `make test-builds` and `make lint`: see .ci/run.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: test compile test-builds test-all isal parts environments static bench dist docs lint deny fuzz reproducible sbom
+.PHONY: test test-builds test-all isal parts environments static bench dist docs lint deny fuzz reproducible sbom
 
 LOG := target/test.log
 # Programs of tests/parts.sh come after those of the machine.
@@ -19,10 +19,6 @@ test: parts static
 	wheel=; if [ -e $(WHEELS) ]; then wheel=$$(echo $(WHEELS)/*.whl); fi; \
 	status=0; CUPTI_AUDIT_STATIC=$$static CUPTI_AUDIT_WHEEL=$$wheel tests/in_memory.sh cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(LOG) || status=$$?; \
 	tests/counts.sh $(LOG); exit $$status
-
-# Compiles the tests of `test`, and runs none.
-compile:
-	cargo test --workspace --no-run
 
 # Slow tests that CI runs for every merge: builds the generated Dockerfiles with both builders of Docker, and compares ISA-L
 # with zlib-rs.
