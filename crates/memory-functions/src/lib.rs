@@ -60,6 +60,20 @@ unsafe fn copy_ends<T>(to: *mut u8, from: *const u8, length: usize) {
     }
 }
 
+/// Copies one `T`, which starts at `at`.
+///
+/// # Safety
+///
+/// As for [`copy`], and the `T` is inside the bytes.
+#[inline]
+unsafe fn copy_part<T>(to: *mut u8, from: *const u8, at: usize) {
+    // SAFETY: the caller promises it.
+    unsafe {
+        let part = from.add(at).cast::<T>().read_unaligned();
+        to.add(at).cast::<T>().write_unaligned(part);
+    }
+}
+
 /// Copies block by block. The last one is read first, because the others may overwrite it.
 ///
 /// # Safety
@@ -72,9 +86,7 @@ unsafe fn copy_forward(to: *mut u8, from: *const u8, length: usize) {
         let end = from.add(last).cast::<Block>().read_unaligned();
         let mut at = 0;
         while at < last {
-            to.add(at)
-                .cast::<Block>()
-                .write_unaligned(from.add(at).cast::<Block>().read_unaligned());
+            copy_part::<Block>(to, from, at);
             at += BLOCK;
         }
         to.add(last).cast::<Block>().write_unaligned(end);
@@ -93,9 +105,7 @@ unsafe fn copy_backward(to: *mut u8, from: *const u8, length: usize) {
         let mut at = length;
         while at > BLOCK {
             at -= BLOCK;
-            to.add(at)
-                .cast::<Block>()
-                .write_unaligned(from.add(at).cast::<Block>().read_unaligned());
+            copy_part::<Block>(to, from, at);
         }
         to.cast::<Block>().write_unaligned(start);
     }
@@ -111,9 +121,7 @@ unsafe fn copy_long(to: *mut u8, from: *const u8, length: usize) {
     // the calling convention.
     unsafe {
         let last = length - size_of::<u64>();
-        to.add(last)
-            .cast::<u64>()
-            .write_unaligned(from.add(last).cast::<u64>().read_unaligned());
+        copy_part::<u64>(to, from, last);
         asm!(
             "rep movsq",
             inout("rcx") length / size_of::<u64>() => _,

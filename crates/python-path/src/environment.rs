@@ -429,7 +429,8 @@ fn hidden_by(
         return Some(package);
     }
     let found = rootfs.lookup(&beside.absolute()).ok()?;
-    let names: Vec<&[u8]> = rootfs.children(found.node).map(|(name, _)| name).collect();
+    let names = rootfs.children_with(found.node, module).map(|(name, _)| name);
+    let names: Vec<&[u8]> = names.collect();
     suffixes.iter().take(own).find_map(|(known, is_begin)| {
         let fits = |name: &&&[u8]| {
             let rest = name.strip_prefix(module);

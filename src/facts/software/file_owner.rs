@@ -207,8 +207,7 @@ fn site_folders(rootfs: &Rootfs, path: &RootPath) -> Vec<RootPath> {
         let Ok(found) = rootfs.lookup(&library.absolute()) else {
             continue;
         };
-        let names = rootfs.children(found.node).map(|(name, _)| name);
-        for python in names.filter(|name| name.starts_with(b"python")) {
+        for (python, _) in rootfs.children_with(found.node, b"python") {
             sites.extend(SITES.map(|site| library.join(python).join(site.as_bytes())));
         }
     }

@@ -131,9 +131,8 @@ fn place(source: &ImageFacts, copy: &CuptiCopy, need: &RequiredLibrary) -> Resul
     // Libraries of one release belong together; another folder may contain another release.
     let folder = copy.real_path.parent();
     let found = rootfs.lookup(&folder.absolute()).ok();
-    let names = found.iter().flat_map(|found| rootfs.children(found.node));
+    let names = (found.iter()).flat_map(|found| rootfs.children_with(found.node, need.stem.as_bytes()));
     let mut places = names
-        .filter(|(name, _)| name.starts_with(need.stem.as_bytes()))
         .filter_map(|(name, _)| Some(rootfs.lookup(&folder.join(name).absolute()).ok()?.path))
         // A matching name may be a static archive or a dangling link.
         .filter(|path| elf_at(source, path).is_some());

@@ -87,27 +87,29 @@ impl Rootfs {
 
     /// The entries of a directory, sorted by name; none for other nodes.
     pub fn children(&self, id: NodeId) -> impl Iterator<Item = (&[u8], NodeId)> {
-        let children = match &self.node(id).kind {
-            NodeKind::Directory(children) => Some(children.iter()),
-            _ => None,
-        };
-        children.into_iter().flatten().map(|(name, id)| (name, *id))
+        let entries = self.entries(id).into_iter().flat_map(NameMap::iter);
+        entries.map(|(name, id)| (name, *id))
     }
 
     /// The entries of a directory whose names start with `prefix`, sorted by name.
     pub fn children_with(&self, id: NodeId, prefix: &[u8]) -> impl Iterator<Item = (&[u8], NodeId)> {
-        let children = match &self.node(id).kind {
-            NodeKind::Directory(children) => Some(children.iter_from(prefix)),
-            _ => None,
-        };
-        let children = children.into_iter().flatten().map(|(name, id)| (name, *id));
-        children.take_while(move |(name, _)| name.starts_with(prefix))
+        let entries = self
+            .entries(id)
+            .into_iter()
+            .flat_map(|entries| entries.iter_from(prefix));
+        let found = entries.take_while(move |(name, _)| name.starts_with(prefix));
+        found.map(|(name, id)| (name, *id))
     }
 
     /// The child with this name.
     pub(crate) fn child(&self, id: NodeId, name: &[u8]) -> Option<NodeId> {
+        self.entries(id)?.get(name).map(|(_, id)| *id)
+    }
+
+    /// The entries of a directory; `None` for other nodes.
+    fn entries(&self, id: NodeId) -> Option<&NameMap<NodeId>> {
         match &self.node(id).kind {
-            NodeKind::Directory(children) => children.get(name).map(|(_, id)| *id),
+            NodeKind::Directory(entries) => Some(entries),
             _ => None,
         }
     }
