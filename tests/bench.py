@@ -52,7 +52,8 @@ PACKAGES = """libc6 libstdc++6 libgcc-s1 libssl3 zlib1g libzstd1 liblzma5 libbz2
 PEERS = """set -e; skopeo copy -q --src-tls-verify=false {image} oci:{work}/copy:x; mkdir {work}/root
 umoci raw unpack --image {work}/copy:x {work}/root/x 2>&1; find {work}/root/x -name '*.so*' -type f -print0 |
 xargs -0 -r -n 50 lddtree -R {work}/root/x >/dev/null 2>&1 || true"""
-NEEDED = {"igzip": "isal", "zstd": "zstd", "docker-registry": "docker-registry", "skopeo": "skopeo"}
+SELF_SIGNED = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=registry".split()
+NEEDED = {"igzip": "isal", "zstd": "zstd", "docker-registry": "docker-registry", "skopeo": "skopeo", "openssl": "openssl"}
 
 
 def main():
@@ -68,8 +69,8 @@ def main():
         for name in arguments.images:
             layout = made(name, images[name])
             registry.push(layout, name)
-            for place in (f"oci:{layout}", f"docker://{registry.address}/{name}"):
-                rows += case(name, place, layout, arguments, work)
+            for place, options in ((f"oci:{layout}", ()), (f"docker://{registry.address}/{name}", registry.options)):
+                rows += case(name, (place, options), layout, arguments, work)
     table(rows)
     if arguments.curves:
         draw(curves(arguments), arguments.curves)
@@ -90,9 +91,10 @@ def parse():
 # measuring
 
 
-def case(image, place, layout, arguments, work):
+def case(image, source, layout, arguments, work):
     """The rows of one image at one place."""
-    audit = [arguments.program, "--quiet", "--no-config", "--fail-on", "never", place]
+    place, options = source
+    audit = [arguments.program, "--quiet", "--no-config", "--fail-on", "never", *options, place]
     floor = " ; ".join(decoder(f"{layout}/blobs/sha256/{name}") for name in layers(layout))
     warm = [*audit, "--cache-dir", f"{work}/cache"]
     run(warm)
@@ -188,15 +190,18 @@ def decoder(blob):
 
 
 class Registry:
-    """Debian's docker-registry on a port of this machine."""
+    """Debian's docker-registry on a port of this machine, by TLS as registries are; nobody knows its certificate."""
 
     def __init__(self, work):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
-        config = f"{work}/registry.yml"
+        self.options = ("--insecure-registry", self.address)
+        key, certificate, config = f"{work}/key.pem", f"{work}/certificate.pem", f"{work}/registry.yml"
+        subprocess.run([*SELF_SIGNED, "-keyout", key, "-out", certificate], stderr=subprocess.DEVNULL, check=True)
+        http = f"{{addr: {self.address}, tls: {{certificate: {certificate}, key: {key}}}}}"
         with open(config, "w", encoding="ascii") as file:
-            file.write(f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {work}/registry}}}}\nhttp: {{addr: {self.address}}}\n")
+            file.write(f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {work}/registry}}}}\nhttp: {http}\n")
         self.process = subprocess.Popen(["docker-registry", "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def push(self, layout, name):

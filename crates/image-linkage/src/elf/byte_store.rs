@@ -33,6 +33,11 @@ impl ByteStore {
             let (taken, rest) = bytes.split_at(space.min(bytes.len()).min(*room));
             // After a dropped byte, later bytes would be at wrong offsets, so stop for good.
             self.full = taken.is_empty();
+            // A large object mostly fills `plain`. Doubling would copy its bytes and leave holes in memory; unused pages
+            // take none.
+            if target.len() > BLOCK {
+                target.reserve_exact(space);
+            }
             target.extend_from_slice(taken);
             *room -= taken.len();
             bytes = rest;
