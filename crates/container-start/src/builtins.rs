@@ -52,7 +52,11 @@ impl Reader<'_> {
             "exec" => self.become_program(words, call, state),
             "eval" => self.evaluate(&words.join(" "), state),
             "." | "source" => self.source(words, state),
-            name if has_no_effect(name) => state.finish(Some(true)),
+            name if has_no_effect(name) => {
+                // Most of them print a setting.
+                let output = self.output_hole(name);
+                self.print(state, &output, Some(true))
+            }
             _ => self.run_program(call, state),
         }
     }

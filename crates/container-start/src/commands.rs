@@ -271,6 +271,9 @@ pub(crate) fn has_no_effect(name: &str) -> bool {
 fn apply_prefix(prefix: &Prefix, state: &mut State) -> BTreeMap<String, Option<Variable>> {
     let mut old = BTreeMap::new();
     for (name, value) in prefix {
+        if state.is_readonly(name) {
+            continue;
+        }
         old.insert(name.clone(), state.variables.get(name).cloned());
         state.set(name, value.clone());
         state.variable_mut(name).is_exported = true;

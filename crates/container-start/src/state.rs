@@ -165,6 +165,11 @@ impl State {
         Rc::make_mut(&mut self.variables).entry(name.to_owned()).or_default()
     }
 
+    /// Whether bash refuses to assign a variable. A command behind such an assignment runs without it.
+    pub(crate) fn is_readonly(&self, name: &str) -> bool {
+        self.variables.get(name).is_some_and(|variable| variable.is_readonly)
+    }
+
     pub(crate) fn set(&mut self, name: &str, value: Vec<String>) {
         let exports = self.has(ALL_EXPORT);
         let variable = self.variable_mut(name);
@@ -242,7 +247,7 @@ impl State {
                 environment.insert(name.clone(), text.clone());
             }
         }
-        for (name, value) in prefix {
+        for (name, value) in prefix.iter().filter(|(name, _)| !self.is_readonly(name)) {
             if let [text] = &**value {
                 environment.insert(name.clone(), text.clone());
             }

@@ -92,6 +92,9 @@ impl Reader<'_> {
             if redirects.iter().any(redirects_stdout) {
                 state.output.clone_from(&output);
             }
+            if redirects.iter().any(|redirect| connects(redirect, state)) {
+                state.status = None;
+            }
             if statement.negated {
                 state.status = state.status.map(|status| !status);
             }
@@ -274,6 +277,15 @@ fn define_function(function: &FunctionDef, mut state: State) -> Vec<State> {
 fn is_input(kind: RedirectKind) -> bool {
     use RedirectKind::{HereDoc, HereDocStrip, HereString, Input};
     matches!(kind, HereDoc | HereDocStrip | HereString | Input)
+}
+
+/// Whether a redirection connects to a port (Bash manual, 3.6), which may fail.
+fn connects(redirect: &Redirect, state: &State) -> bool {
+    let RedirectTarget::Word(word) = &redirect.target else {
+        return false;
+    };
+    let source = word.span.slice(&state.script.text).trim_start_matches('"');
+    source.starts_with("/dev/tcp/") || source.starts_with("/dev/udp/")
 }
 
 /// Whether a redirection diverts standard output.
