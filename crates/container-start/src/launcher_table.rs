@@ -66,6 +66,11 @@ pub enum OptionEffect {
     User,
     /// Changes the group.
     Group,
+    /// Changes only the effective user: the one that opens files. ld.so then ignores its variables (ld.so(8),
+    /// "Secure-execution mode"), unless the real user is the same.
+    EffectiveUser,
+    /// The same for the group.
+    EffectiveGroup,
     /// Replaces the environment by the user's default one.
     Reset,
     /// Splits its argument into further words.

@@ -144,9 +144,16 @@ impl Reader<'_> {
                 }
                 OptionEffect::Directory => state.directory = state.absolute(value),
                 OptionEffect::User => state.user = self.user(value),
-                OptionEffect::Group => {
-                    let user = state.user.name.split(':').next().unwrap_or_default();
-                    state.user.name = format!("{user}:{value}");
+                OptionEffect::Group => set_group(value, state),
+                OptionEffect::EffectiveUser => {
+                    self.lose_environment(process);
+                    // Only root may do this, and it keeps its group.
+                    let group = state.user.name.split_once(':').map_or("0", |(_, group)| group);
+                    state.user = self.user(&format!("{value}:{group}"));
+                }
+                OptionEffect::EffectiveGroup => {
+                    self.lose_environment(process);
+                    set_group(value, state);
                 }
                 OptionEffect::Reset => {
                     process.environment.retain(|name, _| name == "TERM");
@@ -181,4 +188,9 @@ impl Reader<'_> {
             *before = format!("{before}:{library}");
         }
     }
+}
+
+fn set_group(group: &str, state: &mut State) {
+    let user = state.user.name.split(':').next().unwrap_or_default();
+    state.user.name = format!("{user}:{group}");
 }
