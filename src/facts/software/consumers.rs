@@ -201,7 +201,8 @@ fn settle_names(
     let is_ours = |consumer: &CuptiConsumer| consumer.outcome.as_is.asked_file().is_some_and(is_copy);
     let aliased = ask_some(&opened.aliases).filter(|consumer| is_served(consumer) && is_ours(consumer));
     // A request that fails by its own name may still succeed through the object's other strings.
-    let may_get_other = || ask_some(&opened.possible).as_ref().is_some_and(is_served);
+    let may_get = |other: &CuptiConsumer| is_served(other) || other.open.is_some();
+    let may_get_other = || ask_some(&opened.possible).as_ref().is_some_and(may_get);
     aliased.or_else(|| known.filter(|_| !opened.looks_elsewhere && !may_get_other()))
 }
 
