@@ -2,6 +2,9 @@
 //!
 //! Directories are searched in the order of `/etc/ld.so.conf` and its includes, then the built-in ones. The first
 //! directory with a soname wins. Missing soname links are created and dangling ones removed.
+//!
+//! A file that includes itself is read once here. The real `ldconfig` opens it until it may open no more, and then misses
+//! the subdirectories of a directory that is named first behind that include.
 
 mod configuration;
 mod glob;

@@ -13,6 +13,8 @@ pub(super) enum DependencyKind {
     /// `DT_FILTER`: required, and placed before the object with the filter.
     Filter,
     /// `DT_AUXILIARY`: an optional filter.
+    ///
+    /// One that the same dlopen(3) has loaded before keeps its place here; glibc moves it in front of its filter.
     Auxiliary,
 }
 
