@@ -12,12 +12,15 @@ MUSL := x86_64-unknown-linux-musl
 STATIC := $(CURDIR)/target/$(MUSL)/debug/cupti-audit
 WHEELS := $(CURDIR)/target/wheels
 
-# All tests except `test-builds`. Prints what was compared with real programs, and the counts at the end.
+# All tests except `test-builds`, with some generated cases that are new in each run. Prints what was compared with real
+# programs, and the counts at the end.
 test: parts static
 	mkdir -p target
 	static=; if [ -e $(STATIC) ]; then static=$(STATIC); fi; \
 	wheel=; if [ -e $(WHEELS) ]; then wheel=$$(echo $(WHEELS)/*.whl); fi; \
-	status=0; CUPTI_AUDIT_STATIC=$$static CUPTI_AUDIT_WHEEL=$$wheel tests/in_memory.sh cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(LOG) || status=$$?; \
+	export CUPTI_AUDIT_STATIC=$$static CUPTI_AUDIT_WHEEL=$$wheel CUPTI_AUDIT_NEW_CASES=$${CUPTI_AUDIT_NEW_CASES:-$$(date +%s)}; \
+	status=0; { echo "new cases: from $$CUPTI_AUDIT_NEW_CASES on; the variable CUPTI_AUDIT_NEW_CASES asks for them again"; \
+	  tests/in_memory.sh cargo test --workspace --no-fail-fast -- --show-output 2>&1; } | tee $(LOG) || status=$$?; \
 	tests/counts.sh $(LOG); exit $$status
 
 # Slow tests that CI runs for every merge: builds the generated Dockerfiles with both builders of Docker, and compares ISA-L

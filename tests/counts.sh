@@ -14,7 +14,7 @@ awk '
     if (!/^#/) { split($0, field, "\t"); row[++rows] = field[1]; tests[rows] = field[3] }
     next
   }
-  / agree / || /^(skipped|not run|budget|fuzz|interrupts):/ { lines[++count] = $0 }
+  / agree / || /^(new cases|skipped|not run|budget|fuzz|interrupts):/ { lines[++count] = $0 }
   /^budget: / { budgets++; slowest = most(slowest, before(" s, ")); largest = most(largest, before(" MiB")) }
   /^fuzz: / { targets_fuzzed++; executions += before(" executions") }
   /^interrupts: / { tried += before(" tried"); clean += before(" clean") }

@@ -40,8 +40,7 @@ fn what_started_in_a_generated_image_starts_in_what_slim_makes_of_it() {
     if !crate::support::have_all(&[("skopeo", "skopeo"), ("umoci", "umoci")]) {
         return;
     }
-    let (first, last) = seeds::chosen(20_001, 24, 66);
-    let seeds: Vec<u64> = (first..=last).collect();
+    let seeds = seeds::chosen(20_001, 24, 66);
     let chunks: Vec<&[u64]> = seeds.chunks(CHUNK).collect();
     let tally = Mutex::new(Tally::default());
     in_parallel(chunks.len(), |number| Chunk::new(world, chunks[number]).run(&tally));
@@ -59,8 +58,12 @@ fn what_started_in_a_generated_image_starts_in_what_slim_makes_of_it() {
         tally.programs
     );
     assert!(tally.differences.is_empty(), "{}", tally.differences.join("\n"));
+    // New seeds may give none.
+    let fixed = seeds
+        .iter()
+        .filter(|seed| seeds::drawn().is_none_or(|new| **seed < new));
     assert!(
-        seeds::asked().is_some() || made * 66 >= 150 * seeds.len(),
+        seeds::asked().is_some() || made * 66 >= 150 * fixed.count(),
         "{made} images"
     );
 }
