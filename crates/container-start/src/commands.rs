@@ -63,6 +63,8 @@ impl Reader<'_> {
         for assignment in assignments {
             match self.assignment_value(assignment, state) {
                 None => state.status = Some(false),
+                // bash refuses it, and a command behind it runs without it.
+                Some(_) if state.is_readonly(&assignment.target.name) => {}
                 Some(value) => {
                     state.set(&assignment.target.name, value.clone());
                     prefix.insert(assignment.target.name.to_string(), value);
@@ -271,9 +273,6 @@ pub(crate) fn has_no_effect(name: &str) -> bool {
 fn apply_prefix(prefix: &Prefix, state: &mut State) -> BTreeMap<String, Option<Variable>> {
     let mut old = BTreeMap::new();
     for (name, value) in prefix {
-        if state.is_readonly(name) {
-            continue;
-        }
         old.insert(name.clone(), state.variables.get(name).cloned());
         state.set(name, value.clone());
         state.variable_mut(name).is_exported = true;

@@ -165,7 +165,7 @@ impl State {
         Rc::make_mut(&mut self.variables).entry(name.to_owned()).or_default()
     }
 
-    /// Whether bash refuses to assign a variable. A command behind such an assignment runs without it.
+    /// Whether a variable keeps its value.
     pub(crate) fn is_readonly(&self, name: &str) -> bool {
         self.variables.get(name).is_some_and(|variable| variable.is_readonly)
     }
@@ -247,7 +247,7 @@ impl State {
                 environment.insert(name.clone(), text.clone());
             }
         }
-        for (name, value) in prefix.iter().filter(|(name, _)| !self.is_readonly(name)) {
+        for (name, value) in prefix {
             if let [text] = &**value {
                 environment.insert(name.clone(), text.clone());
             }

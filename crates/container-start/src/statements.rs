@@ -75,6 +75,7 @@ impl Reader<'_> {
             .iter()
             .any(|redirect| redirect.kind == RedirectKind::OutputBoth);
         let is_background = matches!(statement.terminator, Some(StmtTerminator::Background(_)));
+        let connects = redirects.iter().any(|redirect| connects(redirect, &state));
         let output = state.output.clone();
         if redirects.iter().any(redirects_stdout) {
             state.output = None;
@@ -92,7 +93,7 @@ impl Reader<'_> {
             if redirects.iter().any(redirects_stdout) {
                 state.output.clone_from(&output);
             }
-            if redirects.iter().any(|redirect| connects(redirect, state)) {
+            if connects {
                 state.status = None;
             }
             if statement.negated {
