@@ -53,6 +53,10 @@ pub(super) fn find_text_uses(bytes: &ByteStore, space: &AddressSpace, texts: Vec
         return TextUses::default();
     }
     let mut places: Vec<TextPlace> = texts.into_iter().map(|text| TextPlace::new(text, space)).collect();
+    // The texts lie close together, so almost no other value is between their addresses.
+    let addresses = || places.iter().flat_map(|place| [place.start, place.name]).flatten();
+    let (first, last) = (addresses().min().unwrap_or(0), addresses().max().unwrap_or(0));
+    let may_lead = |to: u32| to.wrapping_sub(first) <= last - first;
     for (from, to, shift) in space.file_parts() {
         let (from, to) = (to_usize(from), to_usize(to).min(bytes.len()));
         for from in (from..to).step_by(PIECE) {
@@ -65,6 +69,9 @@ pub(super) fn find_text_uses(bytes: &ByteStore, space: &AddressSpace, texts: Vec
                 let behind = low_half((from + at) as u64)
                     .wrapping_add(low_half(shift))
                     .wrapping_add(4);
+                if !may_lead(word) && !may_lead(word.wrapping_add(behind)) {
+                    continue;
+                }
                 for place in &mut places {
                     let leads = |to: Option<u32>| to.is_some_and(|to| word == to || word.wrapping_add(behind) == to);
                     place.is_split |= leads(place.name);

@@ -242,7 +242,7 @@ fn plain_text(text: &[u8]) -> Cow<'_, [u8]> {
         Some(0) => true,
         _ => false,
     };
-    if !(0..text.len()).any(is_filler) {
+    if !memchr::memchr2_iter(0, b'\\', text).any(is_filler) {
         return Cow::Borrowed(text);
     }
     let left = text.iter().enumerate().filter(|(at, _)| !is_filler(*at));
