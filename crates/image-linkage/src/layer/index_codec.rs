@@ -34,7 +34,7 @@ type StoredFolders<'f, P, E> = Vec<(P, Vec<(&'f Bytes, StoredEntry<E>)>)>;
 /// Writes the index of a layer.
 ///
 /// Errors: Those of `to`.
-pub fn write_index(index: &LayerIndex, to: &mut impl Write) -> io::Result<()> {
+pub fn write_index(index: &LayerIndex, to: &mut dyn Write) -> io::Result<()> {
     let LayerIndex {
         diff_id,
         bytes,
@@ -71,7 +71,7 @@ pub fn write_index(index: &LayerIndex, to: &mut impl Write) -> io::Result<()> {
 /// Reads an index written by [`write_index`], as that of an uncompressed blob.
 ///
 /// Errors: Those of `from`, and malformed bytes. Never panics.
-pub fn read_index(from: &mut impl Read) -> io::Result<LayerIndex> {
+pub fn read_index(from: &mut dyn Read) -> io::Result<LayerIndex> {
     let head = read_frame(from)?;
     let (diff_id, bytes, whiteouts, opaque, problems): LayerHead = decode(&head)?;
     let mut entries = LayerEntries::default();
@@ -103,14 +103,14 @@ pub fn read_index(from: &mut impl Read) -> io::Result<LayerIndex> {
     })
 }
 
-fn write_frame(frame: &impl Serialize, to: &mut impl Write) -> io::Result<()> {
+fn write_frame(frame: &impl Serialize, to: &mut dyn Write) -> io::Result<()> {
     let bytes = postcard::to_stdvec(frame).map_err(io::Error::other)?;
     let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
     to.write_all(&length.to_le_bytes())?;
     to.write_all(&bytes)
 }
 
-fn read_frame(from: &mut impl Read) -> io::Result<Vec<u8>> {
+fn read_frame(from: &mut dyn Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     // Do not reserve memory based on an unverified length.
