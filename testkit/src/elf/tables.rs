@@ -1,5 +1,7 @@
 //! The tables of the dynamic section: strings, symbols, hash, versions, relocations.
 
+use std::collections::HashMap;
+
 use super::write::{Writer, half, wide, word};
 use super::{Class, DT_SONAME, Elf, Endian, Hash, Machine};
 
@@ -109,23 +111,31 @@ pub struct Tables {
 }
 
 /// A growing string table; equal strings share an offset.
-struct Strings(Vec<u8>);
+struct Strings {
+    bytes: Vec<u8>,
+    known: HashMap<Vec<u8>, u32>,
+}
 
 impl Strings {
+    fn new() -> Self {
+        let (bytes, known) = (vec![0], HashMap::from([(Vec::new(), 0)]));
+        Self { bytes, known }
+    }
+
     fn add(&mut self, text: &[u8]) -> u32 {
-        let with_end = [text, b"\0"].concat();
-        let known = self.0.windows(with_end.len()).position(|window| window == with_end);
-        let at = known.unwrap_or_else(|| {
-            self.0.extend_from_slice(&with_end);
-            self.0.len() - with_end.len()
-        });
-        word(at)
+        if let Some(at) = self.known.get(text) {
+            return *at;
+        }
+        let at = word(self.bytes.len());
+        self.bytes.extend([text, b"\0"].concat());
+        self.known.insert(text.to_vec(), at);
+        at
     }
 }
 
 /// Builds the tables of `elf`. All functions are at `code`, and the imports are bound from `got` on.
 pub fn make(elf: &Elf, code: u64, got: u64) -> Tables {
-    let mut strings = Strings(vec![0]);
+    let mut strings = Strings::new();
     let name_offsets = elf.names.iter().map(|(_, name)| u64::from(strings.add(name))).collect();
     // DT_GNU_HASH requires imports first.
     let (exports, imports): (Vec<&Symbol>, Vec<&Symbol>) = elf.symbols.iter().partition(|symbol| symbol.is_export());
@@ -147,7 +157,7 @@ pub fn make(elf: &Elf, code: u64, got: u64) -> Tables {
         verdef_count: base.map_or(0, |_| elf.defs.len() + 1),
         got_bytes: if relocations.is_empty() { 0 } else { imports.len() * 8 },
         relocations,
-        strings: strings.0,
+        strings: strings.bytes,
     }
 }
 
