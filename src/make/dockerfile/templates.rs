@@ -19,13 +19,13 @@ pub(crate) enum TemplateError {
     Name(#[from] serde_json::Error),
 }
 
-/// The templates, ready for rendering.
+/// The templates and their filters.
 pub(crate) struct DockerfileTemplates(Environment<'static>);
 
 impl DockerfileTemplates {
-    /// Parses the embedded templates.
+    /// The environment of the embedded templates, which are parsed on first use.
     ///
-    /// Errors: The first template that cannot be parsed.
+    /// Errors: Unsupported syntax markers.
     pub(crate) fn new() -> Result<Self, TemplateError> {
         let mut environment = Environment::new();
         // A misspelled name is an error, but an `if` may test an absent name.
@@ -40,9 +40,11 @@ impl DockerfileTemplates {
             .build();
         environment.set_syntax(syntax?);
         filters(&mut environment);
-        for (name, text, _) in crate::knowledge::data_files::TEMPLATES {
-            environment.add_template_owned(format!("{name}.j2"), *text)?;
-        }
+        environment.set_loader(|file| {
+            let mut templates = crate::knowledge::data_files::TEMPLATES.iter();
+            let found = templates.find(|(name, ..)| file.strip_suffix(".j2") == Some(name));
+            Ok(found.map(|(_, text, _)| (*text).to_owned()))
+        });
         Ok(Self(environment))
     }
 
