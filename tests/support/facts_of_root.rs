@@ -1,5 +1,7 @@
 //! The audit's facts about a root file system in which the real loader also runs.
 
+use std::sync::LazyLock;
+
 use cupti_audit::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
@@ -7,6 +9,8 @@ use image_source::ImageConfig;
 
 use crate::chroot::Root;
 use crate::plain_image::image_of;
+
+static KNOWLEDGE: LazyLock<Knowledge> = LazyLock::new(Knowledge::built_in);
 
 /// The facts of an image with this working directory, environment and command.
 pub fn facts(root: &Root, working_dir: &str, environment: &[(&str, &str)], command: &[&str]) -> ImageFacts {
@@ -19,7 +23,7 @@ pub fn facts(root: &Root, working_dir: &str, environment: &[(&str, &str)], comma
         ..ImageConfig::default()
     };
     let image = image_of("root", root.layers.len(), config);
-    gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)
+    gather_facts(image, ReadLayers { layers }, &KNOWLEDGE, &conditions)
 }
 
 /// The usual limits, and this environment and processor.
