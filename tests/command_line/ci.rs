@@ -91,7 +91,7 @@ const ACCEPTED: &str = "suppress:\n  - {rule: headers-only-cupti, reason: built 
 
 #[test]
 fn cloud_build_pushes_only_what_passes_and_keeps_the_report_either_way() {
-    let Some(site) = Site::start() else {
+    let Some(site) = Site::shared() else {
         return;
     };
     let kept = |id: &str| site.folder("bucket/reports").join(id).join("cupti-audit.sarif");
@@ -222,18 +222,18 @@ fn job(site: &Site, project: &Path, image: &str, scripts: &[Script]) -> (Vec<i32
 
 #[test]
 fn github_pushes_only_what_passes_and_shows_it_either_way() {
-    let Some(site) = Site::start() else {
+    let Some(site) = Site::shared() else {
         return;
     };
     let scripts = github_scripts();
-    let (good, bad) = (site.image("good"), site.image("bad"));
-    let project = site.project("devel", "good");
+    let (good, bad) = (site.image("github-good"), site.image("github-bad"));
+    let project = site.project("devel", "github-good");
     let (codes, printed) = job(&site, &project, &good, &scripts);
     assert_eq!((codes, is_pushed(&good)), (vec![0, 0, 0, 0], true));
     assert!(!printed.contains("::error"), "{printed}");
     assert_eq!(sarif(&project.join("cupti-audit.sarif")), (0, Vec::new()));
 
-    let project = site.project("headers-only", "bad");
+    let project = site.project("headers-only", "github-bad");
     let (codes, printed) = job(&site, &project, &bad, &scripts);
     assert_eq!((codes, is_pushed(&bad)), (vec![0, 1, 0], false));
     assert!(printed.contains("::error title=headers-only-cupti"), "{printed}");
@@ -324,18 +324,18 @@ fn every_action_that_is_used_is_pinned_by_its_commit() {
 
 #[test]
 fn gitlab_pushes_only_what_passes_and_shows_it_either_way() {
-    let Some(site) = Site::start() else {
+    let Some(site) = Site::shared() else {
         return;
     };
     let scripts = gitlab_scripts();
-    let (good, bad) = (site.image("good"), site.image("bad"));
-    let project = site.project("devel", "good");
+    let (good, bad) = (site.image("gitlab-good"), site.image("gitlab-bad"));
+    let project = site.project("devel", "gitlab-good");
     let (codes, _) = job(&site, &project, &good, &scripts);
     assert_eq!((codes, is_pushed(&good)), (vec![0, 0, 0, 0], true));
     let junit = |project: &Path| fs::read_to_string(project.join("cupti-audit.xml")).unwrap();
     assert!(!junit(&project).contains("<failure"));
 
-    let project = site.project("headers-only", "bad");
+    let project = site.project("headers-only", "gitlab-bad");
     let (codes, _) = job(&site, &project, &bad, &scripts);
     assert_eq!((codes, is_pushed(&bad)), (vec![0, 0, 1], false));
     assert!(junit(&project).contains("<failure"));
@@ -343,7 +343,7 @@ fn gitlab_pushes_only_what_passes_and_shows_it_either_way() {
 
 #[test]
 fn our_own_image_holds_the_program_alone_and_is_nobodys_where_it_can_be() {
-    let Some(site) = Site::start() else {
+    let Some(site) = Site::shared() else {
         return;
     };
     let user = |image: &str| {

@@ -8,6 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::docker::Dockerd;
 use crate::registry::{Registry, run};
@@ -56,9 +57,24 @@ pub fn static_program() -> Option<PathBuf> {
     program.map(PathBuf::from)
 }
 
+/// The environment of the running tests; the last one stops it.
+static SHARED: Mutex<Weak<Site>> = Mutex::new(Weak::new());
+
 impl Site {
-    /// Starts an engine and a registry. If a part is missing, prints that and returns `None`.
-    pub fn start() -> Option<Self> {
+    /// The environment that tests share, each with its own names of projects and images. If a part is missing, prints
+    /// that and returns `None`.
+    pub fn shared() -> Option<Arc<Self>> {
+        let mut shared = SHARED.lock().unwrap();
+        if let Some(site) = shared.upgrade() {
+            return Some(site);
+        }
+        let site = Arc::new(Self::start()?);
+        *shared = Arc::downgrade(&site);
+        Some(site)
+    }
+
+    /// Starts an engine and a registry.
+    fn start() -> Option<Self> {
         let debian = part("bookworm.tar")?;
         let programs = [("docker-registry", "docker-registry"), ("skopeo", "skopeo")];
         if !have_all(&programs) {
