@@ -95,3 +95,18 @@ pub(super) fn tidy(text: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::DockerfileTemplates;
+    use crate::knowledge::data_files::TEMPLATES;
+
+    #[test]
+    fn every_template_can_be_parsed() {
+        let templates = DockerfileTemplates::new().unwrap();
+        for (name, ..) in TEMPLATES {
+            let parsed = templates.0.get_template(&format!("{name}.j2"));
+            assert!(parsed.is_ok(), "{name}: {:?}", parsed.err());
+        }
+    }
+}
