@@ -127,7 +127,8 @@ impl Strings {
             return *at;
         }
         let at = word(self.bytes.len());
-        self.bytes.extend([text, b"\0"].concat());
+        self.bytes.extend_from_slice(text);
+        self.bytes.push(0);
         self.known.insert(text.to_vec(), at);
         at
     }
