@@ -122,11 +122,15 @@ mirror() {
   "${targets[@]}" | head -n 1
 }
 
+# Removes what engines and registries would copy in each test, and no test reads.
+lighten() {
+  rm -rf "$1"/usr/share/{doc,locale,man}/* "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/{*.bin,archives/*.deb}
+}
+
 root_file_system() {
   # minbase and a Python, because Python programs are what loads CUPTI.
   quietly debootstrap --variant=minbase --include=python3 "$suite" "$1" $(mirror) || return 1
-  # What engines and registries would copy in each test, and no test reads.
-  rm -rf "$1"/usr/share/{doc,locale,man}/* "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/{*.bin,archives/*.deb}
+  lighten "$1"
 }
 
 debian() {
@@ -270,7 +274,8 @@ arm64() {
   for package in "$1"/var/cache/apt/archives/*.deb; do
     dpkg-deb --fsys-tarfile "$package" | tar -C "$1" -x --keep-directory-symlink || return 1
   done
-  rm -rf "$1"/var/cache/apt/archives "$1"/debootstrap "$1"/usr/share/{doc,locale,man} "$1"/{dev,proc}
+  lighten "$1"
+  rm -rf "$1"/debootstrap "$1"/{dev,proc}
   mkdir "$1/proc"
   cp "$(command -v qemu-aarch64-static)" "$1/qemu"
   chroot "$1" /qemu /sbin/ldconfig
