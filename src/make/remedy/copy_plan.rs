@@ -11,9 +11,10 @@ use super::RemedyError;
 use super::copy_source::choose_source_copy;
 use super::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder, choose_install_folder};
 use super::library_reason::{LibraryReason, LibraryReasons};
+use super::opened_paths::plain_link;
 use super::required_libraries::{self, RequiredLibrary};
 use super::target::{elf_at, file_facts_at, require_glibc_linker};
-use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts, opened_object, unresolved_objects};
+use crate::facts::{CuptiCopy, ImageFacts, opened_object, unresolved_objects};
 use crate::knowledge::Phase;
 use crate::knowledge::api::CuptiApi;
 use crate::make::quote;
@@ -106,7 +107,7 @@ pub(crate) fn plan_copy(
     }
     let soname = copy.soname.clone().unwrap_or_default();
     Ok(CopyPlan {
-        links: links(&files, &soname, target, &search),
+        links: links(&files, &soname, (target, phase), &search),
         release: copy.version.as_ref().map(|(version, _)| version.clone()),
         soname,
         files,
@@ -141,17 +142,6 @@ fn place(source: &ImageFacts, copy: &CuptiCopy, need: &RequiredLibrary) -> Resul
         library: need.stem.to_owned(),
         because: format!("needed for {}", need.because),
     })
-}
-
-impl CreatedLink {
-    /// The link beside a library by the name without a number, which a program opens.
-    pub(super) fn with_plain_name(opener: &CuptiConsumer, folder: &RootPath, soname: ByteString) -> Self {
-        Self {
-            at: folder.join(&opener.wants),
-            to: soname,
-            because: format!("{} opens this name", opener.name),
-        }
-    }
 }
 
 impl CopiedFile {
@@ -246,8 +236,13 @@ fn fits_glibc(
     }
 }
 
-/// The links by soname, and one by the bare name if a program of the image opens that name.
-fn links(files: &[CopiedFile], soname: &ByteString, target: &ImageFacts, search: &InstallFolder) -> Vec<CreatedLink> {
+/// The links by soname, and one by the bare name if a program needs it.
+fn links(
+    files: &[CopiedFile],
+    soname: &ByteString,
+    (target, phase): (&ImageFacts, &Phase),
+    search: &InstallFolder,
+) -> Vec<CreatedLink> {
     let folder = &search.folder;
     // ldconfig creates such links too, but only if it is run, and some images lack it.
     let named = files.iter().filter(|file| *file.name != *file.to.name());
@@ -258,10 +253,6 @@ fn links(files: &[CopiedFile], soname: &ByteString, target: &ImageFacts, search:
             because: "the soname, which programs ask for".to_owned(),
         })
         .collect();
-    let stem = target.library.stem.as_bytes();
-    let mut bare = target.consumers.iter().filter(|it| *it.wants == *stem);
-    if let Some(consumer) = bare.next().filter(|_| **soname != *stem) {
-        links.push(CreatedLink::with_plain_name(consumer, folder, soname.clone()));
-    }
+    links.extend(plain_link(target, phase, folder, soname));
     links
 }

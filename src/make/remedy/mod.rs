@@ -16,6 +16,7 @@ pub(crate) mod install_folder;
 pub(crate) mod install_method;
 mod made_rootfs;
 pub(crate) mod method_choice;
+pub(crate) mod misleading_names;
 pub(crate) mod opened_paths;
 mod package_ways;
 pub(crate) mod phase_recipe;

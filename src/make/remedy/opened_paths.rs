@@ -1,8 +1,11 @@
 //! Links at the absolute paths by which programs open the library; they search nowhere else.
 
 use super::copy_plan::CreatedLink;
-use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
+use super::misleading_names::is_misled;
+use crate::facts::{ApiAvailability, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts};
 use crate::judge::plan::Plan;
+use crate::knowledge::Phase;
+use crate::knowledge::api::CuptiApi;
 use image_linkage::path::RootPath;
 
 /// The links to `library` for programs that fail to open it by an absolute path. The name must match the soname.
@@ -23,13 +26,30 @@ pub(crate) fn links_at_opened_paths(target: &ImageFacts, soname: &[u8], library:
     links
 }
 
-/// The link beside `library` by the unversioned name, if a program fails to open that name.
-pub(super) fn plain_link(target: &ImageFacts, library: &RootPath) -> Option<CreatedLink> {
+/// The link in `folder` by the name without a number, if a program opens that name and does not get by it what the phase
+/// needs.
+pub(super) fn plain_link(target: &ImageFacts, phase: &Phase, folder: &RootPath, soname: &[u8]) -> Option<CreatedLink> {
     let stem = target.library.stem.as_bytes();
-    let mut misses = target.consumers.iter().filter(|consumer| consumer.misses_library());
-    let consumer = misses.find(|consumer| *consumer.wants == *stem)?;
-    let soname = library.name().into();
-    Some(CreatedLink::with_plain_name(consumer, &library.parent(), soname))
+    let openers = target.consumers.iter().enumerate();
+    let mut openers = openers.filter(|(_, consumer)| *consumer.wants == *stem);
+    let (_, opener) = openers.find(|(number, opener)| {
+        opener.misses_library() || is_misled(target, opener) || lacks_apis(target, phase, *number)
+    })?;
+    (soname != stem).then(|| CreatedLink {
+        at: folder.join(stem),
+        to: soname.into(),
+        because: format!("{} opens this name", opener.name),
+    })
+}
+
+/// Whether the library that a consumer gets lacks an API that the phase needs or wants.
+fn lacks_apis(target: &ImageFacts, phase: &Phase, consumer: usize) -> bool {
+    let mut processes = target.apis.iter().filter(|process| process.consumer == Some(consumer));
+    let has = |process: &CuptiProcess, api: &CuptiApi| process.reach.as_is.usable(&api.id) == ApiAvailability::Yes;
+    processes.any(|process| {
+        let mut wishes = phase.wished_apis(target.tables);
+        wishes.any(|wish| !wish.iter().any(|api| has(process, api)))
+    })
 }
 
 /// The links that alone make an image serve a phase: the image has the library, and only programs that open paths miss

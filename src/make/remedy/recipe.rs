@@ -9,6 +9,7 @@ use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder}
 use super::install_method::InstallMethod;
 use super::made_rootfs::unread_folder;
 use super::method_choice::choose_method;
+use super::misleading_names::misleading_names;
 use super::opened_paths::{links_at_opened_paths, links_that_suffice, plain_link};
 use super::phase_recipe::{BroughtRelease, PhaseRecipe, PredictedAudit};
 use super::predicted_audit::predict_audit;
@@ -259,7 +260,8 @@ fn recipe_of(
         };
         recipe.path_links = links_at_opened_paths(target, way.soname().as_bytes(), &library);
         if way.copy_plan().is_none() {
-            recipe.path_links.extend(plain_link(target, &library));
+            let link = plain_link(target, question.request.phase, &library.parent(), library.name());
+            recipe.path_links.extend(link);
         }
     }
     recipe.release = brought_release(&way, release);
@@ -291,21 +293,6 @@ fn require_system_libraries(target: &ImageFacts, way: &InstallMethod) -> Result<
     lacking.map_or(Ok(()), |name| {
         Err(format!("libcupti needs {name}, which the image lacks: pass an image that has both with --from").into())
     })
-}
-
-/// Misleading CUPTI names in the image: dangling links, names of another release, and files that are not libraries.
-pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
-    // Only linkers use libcupti.so, and no finding mentions it once CUPTI is found.
-    let links = target.dangling.iter().map(|link| &link.path);
-    let links = links.filter(|path| path.name() != target.library.stem.as_bytes());
-    let misnamed = target.related.misnamed.iter().map(|name| &name.path);
-    // glibc stops its search at a file that is not a library.
-    let damaged = target.own_copies().filter(|copy| !copy.problems.is_empty());
-    let damaged = damaged.map(|copy| &copy.real_path);
-    let mut all: Vec<RootPath> = links.chain(misnamed).chain(damaged).cloned().collect();
-    all.sort();
-    all.dedup();
-    all
 }
 
 /// Fills in the parts that depend on all others: the search path, the sizes and the predicted audit.
