@@ -135,7 +135,12 @@ impl ProcessVariants {
         ask: impl Fn(&ProcessContext) -> ConsumerOutcome,
     ) -> VariantAnswer {
         let is_loaded = |gets: &ConsumerOutcome| gets.outcome == RequestOutcome::Loaded;
-        let mut answer = self.judge(is_loaded(gets), |context| is_loaded(&ask(context)));
+        let copy = |gets: &ConsumerOutcome| gets.real_path.clone().filter(|_| is_loaded(gets));
+        let mut answer = VariantAnswer {
+            open: self.find_doubt(|context| is_loaded(&ask(context)) != is_loaded(gets)),
+            other_copies: None,
+            basis: self.find_basis(|context| copy(&ask(context)) != copy(gets)),
+        };
         // If the process fails to start in every variant, the result is certain.
         if gets.start_failure.is_some() && self.contexts.is_empty() {
             answer.open = None;
@@ -150,19 +155,26 @@ impl ProcessVariants {
 
     /// Checks a result in the variants.
     pub(crate) fn judge(&self, is_so: bool, ask: impl Fn(&ProcessContext) -> bool) -> VariantAnswer {
-        let mut contexts = self.contexts.iter();
-        let other = contexts
-            .find(|(context, _)| ask(context) != is_so)
-            .map(|(_, why)| why.clone());
         let differs = |context: &ProcessContext| ask(context) != is_so;
-        let given = self.when_given.iter().filter(|(_, context)| differs(context));
         VariantAnswer {
-            open: self.never.clone().or(other),
+            open: self.find_doubt(differs),
             other_copies: None,
-            basis: AnswerBasis {
-                environment: self.extremes.iter().any(differs),
-                given: given.map(|(at, _)| *at).collect(),
-            },
+            basis: self.find_basis(differs),
+        }
+    }
+
+    /// Why a result is uncertain, if it differs in some context.
+    fn find_doubt(&self, differs: impl Fn(&ProcessContext) -> bool) -> Option<String> {
+        let other = || self.contexts.iter().find(|(context, _)| differs(context));
+        self.never.clone().or_else(|| other().map(|(_, why)| why.clone()))
+    }
+
+    /// What a result rests on, if it differs in some context.
+    fn find_basis(&self, differs: impl Fn(&ProcessContext) -> bool) -> AnswerBasis {
+        let given = self.when_given.iter().filter(|(_, context)| differs(context));
+        AnswerBasis {
+            environment: self.extremes.iter().any(&differs),
+            given: given.map(|(at, _)| *at).collect(),
         }
     }
 }
