@@ -245,6 +245,8 @@ mod tests {
         let nvidia = |id, version| packages.nvidia_repository(id, version).map(|of| of.repository.as_str());
         assert_eq!(nvidia("rocky", "9.4"), Some("rhel9"));
         assert_eq!(nvidia("rocky", "90.1"), None);
+        assert_eq!(nvidia("ol", "8.10"), Some("rhel8"));
+        assert_eq!(nvidia("ol", "10.0"), None);
         assert_eq!(nvidia("ubuntu", "22.04"), Some("ubuntu2204"));
         assert_eq!(nvidia("alpine", "3.20"), None);
     }
