@@ -5,7 +5,7 @@ use super::copy_plan::{CopiedFile, CopyPlan, CreatedLink, plan_copy};
 use super::copy_source::CopySource;
 use super::image_system::ImageSystem;
 use super::install_context::InstallContext;
-use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder, reads_folder};
+use super::install_folder::{BY_DEFAULT, CacheUpdate, FolderDiscovery, choose_install_folder, reads_folder};
 use super::install_method::InstallMethod;
 use super::required_libraries::RequiredLibrary;
 use crate::byte_search::contains_bytes;
@@ -51,9 +51,11 @@ pub(super) fn refresh(question: &InstallContext<'_>) -> Result<InstallMethod, Me
     let target = question.request.target;
     let mut found = find_in_place(target, question.request.phase, CacheUpdate::Build)?;
     let folder = found.files.first().map(|file| file.from.parent()).unwrap_or_default();
-    let is_named = found.search.by != FolderDiscovery::Default;
-    if !is_named || !reads_folder(&target.contexts.as_is.rootfs, &folder) {
+    if !reads_folder(&target.contexts.as_is.rootfs, &folder) {
         return Err(format!("ldconfig does not read {folder}").into());
+    }
+    if found.search.by == FolderDiscovery::Default {
+        return Err(found.search.because.trim_end_matches(BY_DEFAULT).to_owned().into());
     }
     found.links = Vec::new();
     found.search.folder = folder;
