@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sums up the output of `cargo test -- --show-output`: what was compared with real programs, what was skipped, the
-# hostile inputs of which every test passed, and how many tests ran.
+# hostile inputs of which every test passed, why tests failed, and how many ran.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -14,6 +14,11 @@ awk '
     if (!/^#/) { split($0, field, "\t"); row[++rows] = field[1]; tests[rows] = field[3] }
     next
   }
+  /^failures:$/ { in_failures = 1 }
+  /^(successes|test result):/ { in_failures = 0 }
+  in_failures && /^thread .* panicked at / { told = 0; tells = 1 }
+  /^(stack backtrace:|note: run with )/ { tells = 0 }
+  in_failures && tells && NF && told++ < 8 { why[++reasons] = substr($0, 1, 600) }
   / agree / || /^(new cases|skipped|not run|budget|fuzz|interrupts):/ { lines[++count] = $0 }
   /^budget: / { budgets++; slowest = most(slowest, before(" s, ")); largest = most(largest, before(" MiB")) }
   /^fuzz: / { targets_fuzzed++; executions += before(" executions") }
@@ -37,6 +42,7 @@ awk '
       printf "fuzz: %d executions of %d targets\n", executions, targets_fuzzed
       printf "interrupts: %d of %d clean\n", clean, tried
     }
+    for (reason = 1; reason <= reasons; reason++) print why[reason]
     printf "panics of the program: %d\n", panics
     printf "%d tests passed, %d failed, %d ignored in %d targets\n", passed, failed, ignored, targets
   }

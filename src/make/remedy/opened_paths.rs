@@ -1,4 +1,4 @@
-//! Links at the absolute paths by which programs open the library; they search nowhere else.
+//! Links by the absolute paths and by the bare name by which programs open the library.
 
 use super::copy_plan::CreatedLink;
 use super::misleading_names::is_misled;
