@@ -85,15 +85,13 @@ fn build_of_file(profiles: &[ConsumerProfile], path: &RootPath, facts: &FileFact
     })
 }
 
-/// A library name that does not match the file's soname.
+/// A file or link that is named like a soname, but not like that of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MisnamedLibrary {
     /// The file or link.
     pub path: RootPath,
     /// Its layer, counted from 0 at the bottom.
     pub layer: usize,
-    /// The soname that its name implies.
-    pub says: ByteString,
     /// The soname of the file.
     pub soname: ByteString,
     /// The file that a link leads to; `None` for a file.
@@ -117,17 +115,15 @@ pub(crate) fn check_library_name(
         .clone()
         // A soname of another library does not identify the release of CUPTI.
         .filter(|soname| library.is_name(soname))?;
-    // `libcupti.so.2024.1.1` contains the release of CUPTI, which implies the soname for its CUDA.
-    let says = library.soname_by_name(&knowledge.tables.releases, path.name())?;
-    let says = ByteString::from(says.into_bytes());
-    if says == soname {
+    // No program asks for a name such as `libcupti.so.2024.1.1`, so only a name that is itself a soname misleads.
+    let implied = library.soname_by_name(&knowledge.tables.releases, path.name())?;
+    if implied.as_bytes() != path.name() || *soname == *path.name() {
         return None;
     }
     let is_link = matches!(node.kind, NodeKind::Symlink(_));
     Some(MisnamedLibrary {
         path: path.clone(),
         layer: node.layer,
-        says,
         soname,
         target: is_link.then_some(target),
     })

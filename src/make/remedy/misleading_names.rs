@@ -1,19 +1,14 @@
 //! Names of CUPTI in the image that must not stay beside an installed one.
 
-use crate::facts::software::related_software::MisnamedLibrary;
 use crate::facts::{CuptiConsumer, ImageFacts};
 use image_linkage::path::RootPath;
 
-/// Misleading CUPTI names in the image: dangling links, names of another release, and files that are not libraries. A
-/// file that also has a link by its right name stays.
+/// Misleading CUPTI names in the image: dangling links, names of another release, and files that are not libraries.
 pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
     // Only linkers use libcupti.so, and no finding mentions it once CUPTI is found.
     let links = target.dangling.iter().map(|link| &link.path);
     let links = links.filter(|path| path.name() != target.library.stem.as_bytes());
-    let misnamed = target.related.misnamed.iter();
-    let misnamed = misnamed
-        .filter(|name| !has_right_name(target, name))
-        .map(|name| &name.path);
+    let misnamed = target.related.misnamed.iter().map(|name| &name.path);
     // glibc stops its search at a file that is not a library.
     let damaged = target.own_copies().filter(|copy| !copy.problems.is_empty());
     let damaged = damaged.map(|copy| &copy.real_path);
@@ -21,13 +16,6 @@ pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
     all.sort();
     all.dedup();
     all
-}
-
-/// Whether a link by the soname of this file leads to it from the same folder.
-fn has_right_name(target: &ImageFacts, name: &MisnamedLibrary) -> bool {
-    let link = name.path.parent().join(&name.soname);
-    let found = target.contexts.as_is.rootfs.lookup(&link.absolute());
-    found.is_ok_and(|found| found.path == name.path)
 }
 
 /// Whether a program gets the library through a misleading name.

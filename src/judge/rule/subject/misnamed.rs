@@ -18,7 +18,7 @@ fn subject(name: &MisnamedLibrary) -> RuleSubject {
     SubjectKind::Misnamed
         .subject([
             ("path", text(name.path.to_string())),
-            ("says", text(escape::escape_bytes(&name.says))),
+            ("says", text(escape::escape_bytes(name.path.name()))),
             ("soname", text(escape::escape_bytes(&name.soname))),
         ])
         .at([(&name.path, Some(name.layer))])
