@@ -83,7 +83,10 @@ fn lead_to_files(target: &ImageFacts, copy_plan: &mut CopyPlan) {
         to: file.from.absolute().into(),
         because: format!("{because}; links keep the other libraries beside it off the search path"),
     };
-    copy_plan.links = copy_plan.files.iter().map(link).chain(bare).collect();
+    // A file in a default folder is at its place.
+    let links = copy_plan.files.iter().map(|file| (link(file), &file.from));
+    let links = links.filter(|(link, from)| link.at != **from).map(|(link, _)| link);
+    copy_plan.links = links.chain(bare).collect();
 }
 
 /// Whether the image already has each file that would be copied, compared by hash.

@@ -38,7 +38,7 @@ const WAYS: [MethodCandidate; 11] = [
     MethodCandidate {
         name: "in place",
         via: None,
-        cheap: "the files are in the image, but off the search path",
+        cheap: "the files are in the image, but not every program gets them",
         go: file_ways::place,
     },
     MethodCandidate {

@@ -184,10 +184,11 @@ fn bring_in(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Result<PhaseR
     Ok(recipe)
 }
 
-/// The recipe, unless its predicted audit still fails for a reason that it should cure.
+/// The recipe, unless its predicted audit fails for a reason that it should cure, or says the same as before.
 fn require_cured(question: &InstallContext<'_>, recipe: PhaseRecipe) -> Result<PhaseRecipe, MethodObstacle> {
-    let predicted = &recipe.predicted;
-    if predicted.verdict == Verdict::Fail && is_uncured(question.request, &predicted.because) {
+    let (before, predicted) = (question.request.plan, &recipe.predicted);
+    let is_same = predicted.verdict == before.verdict && predicted.because == before.because;
+    if (predicted.verdict == Verdict::Fail || is_same) && is_uncured(question.request, &predicted.because) {
         let because = predicted.because.join(", ");
         return Err(format!("the result would not pass its own audit: {because}").into());
     }
