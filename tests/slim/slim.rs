@@ -700,9 +700,8 @@ fn which_names_of_cupti_change_when_one_is_brought() {
             .executable("opt/bin/opener", opener.build())
             .executable("opt/bin/linked", Elf::executable().needed("libcupti.so.12").build());
         let from = on(&place, "no-cupti", &[layer]);
-        let to = place.of("oci", "out");
-        let words = ["--phase", "inference", "--cupti-from", BRING[3]];
-        let said = must(&[&[&*from, "-o", &to], &words[..]].concat());
+        let (to, devel) = (place.of("oci", "out"), fixture("devel"));
+        let said = must(&[&from, "--phase", "inference", "--cupti-from", &devel, "-o", &to]);
         let of_names = |line: &&str| line.contains("/srv/libcupti") || line.contains("opens this name");
         let lines = said.lines().filter(of_names);
         lines.map(|line| line.trim().to_owned()).collect::<Vec<_>>()

@@ -146,9 +146,8 @@ impl ProcessVariants {
             answer.open = None;
         }
         if answer.open.is_none() && is_loaded(gets) {
-            let mut others = self.contexts.iter();
-            let other = others.find(|(context, _)| ask(context).real_path != gets.real_path);
-            answer.other_copies = other.map(|(_, why)| format!("which copy it gets is not known: {why}"));
+            let other = self.find_other(|context| ask(context).real_path != gets.real_path);
+            answer.other_copies = other.map(|why| format!("which copy it gets is not known: {why}"));
         }
         answer
     }
@@ -165,8 +164,13 @@ impl ProcessVariants {
 
     /// Why a result is uncertain, if it differs in some context.
     fn find_doubt(&self, differs: impl Fn(&ProcessContext) -> bool) -> Option<String> {
-        let other = || self.contexts.iter().find(|(context, _)| differs(context));
-        self.never.clone().or_else(|| other().map(|(_, why)| why.clone()))
+        self.never.clone().or_else(|| self.find_other(differs).cloned())
+    }
+
+    /// The cause of the first context in which a result differs.
+    fn find_other(&self, differs: impl Fn(&ProcessContext) -> bool) -> Option<&String> {
+        let mut contexts = self.contexts.iter();
+        contexts.find(|(context, _)| differs(context)).map(|(_, why)| why)
     }
 
     /// What a result rests on, if it differs in some context.

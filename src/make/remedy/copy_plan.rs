@@ -107,7 +107,7 @@ pub(crate) fn plan_copy(
     }
     let soname = copy.soname.clone().unwrap_or_default();
     Ok(CopyPlan {
-        links: links(&files, &soname, (target, phase), &search),
+        links: links(&files, &soname, target, phase, &search),
         release: copy.version.as_ref().map(|(version, _)| version.clone()),
         soname,
         files,
@@ -240,7 +240,8 @@ fn fits_glibc(
 fn links(
     files: &[CopiedFile],
     soname: &ByteString,
-    (target, phase): (&ImageFacts, &Phase),
+    target: &ImageFacts,
+    phase: &Phase,
     search: &InstallFolder,
 ) -> Vec<CreatedLink> {
     let folder = &search.folder;

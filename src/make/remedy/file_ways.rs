@@ -5,7 +5,7 @@ use super::copy_plan::{CopiedFile, CopyPlan, CreatedLink, plan_copy};
 use super::copy_source::CopySource;
 use super::image_system::ImageSystem;
 use super::install_context::InstallContext;
-use super::install_folder::{BY_DEFAULT, CacheUpdate, FolderDiscovery, choose_install_folder, reads_folder};
+use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder, reads_folder};
 use super::install_method::InstallMethod;
 use super::required_libraries::RequiredLibrary;
 use crate::byte_search::contains_bytes;
@@ -55,7 +55,7 @@ pub(super) fn refresh(question: &InstallContext<'_>) -> Result<InstallMethod, Me
         return Err(format!("ldconfig does not read {folder}").into());
     }
     if found.search.by == FolderDiscovery::Default {
-        return Err(found.search.because.trim_end_matches(BY_DEFAULT).to_owned().into());
+        return Err(found.search.because.into());
     }
     found.links = Vec::new();
     found.search.folder = folder;
@@ -74,19 +74,20 @@ fn lead_to_files(target: &ImageFacts, copy_plan: &mut CopyPlan) {
         because.clone_into(&mut copy_plan.search.because);
         return;
     }
-    let link = |file: &CopiedFile| CreatedLink {
-        at: if is_named {
+    let link = |file: &CopiedFile| {
+        let at = if is_named {
             copy_plan.search.folder.join(&file.name)
         } else {
             file.to.clone()
-        },
-        to: file.from.absolute().into(),
-        because: format!("{because}; links keep the other libraries beside it off the search path"),
+        };
+        // A file in a default folder is at its place.
+        (at != file.from).then(|| CreatedLink {
+            at,
+            to: file.from.absolute().into(),
+            because: format!("{because}; links keep the other libraries beside it off the search path"),
+        })
     };
-    // A file in a default folder is at its place.
-    let links = copy_plan.files.iter().map(|file| (link(file), &file.from));
-    let links = links.filter(|(link, from)| link.at != **from).map(|(link, _)| link);
-    copy_plan.links = links.chain(bare).collect();
+    copy_plan.links = copy_plan.files.iter().filter_map(link).chain(bare).collect();
 }
 
 /// Whether the image already has each file that would be copied, compared by hash.

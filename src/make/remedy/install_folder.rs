@@ -14,9 +14,6 @@ use image_linkage::rootfs::{NodeKind, Rootfs};
 /// The first file that `ldconfig` reads. The line goes into it if ldconfig reads no separate file.
 pub(crate) const MAIN_CONF: &str = "etc/ld.so.conf";
 
-/// The end of the reason for a default folder.
-pub(super) const BY_DEFAULT: &str = "; the loader searches here by default";
-
 /// How the installed files get onto the search path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CacheUpdate {
@@ -54,7 +51,7 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
     let default = |because: &str| InstallFolder {
         folder: default_folder(rootfs, linker),
         by: FolderDiscovery::Default,
-        because: format!("{because}{BY_DEFAULT}"),
+        because: because.to_owned(),
     };
     // RUN needs a shell, and without ldconfig the cache would never list the folder.
     let lacks = missing_tools(rootfs);

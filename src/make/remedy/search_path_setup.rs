@@ -58,7 +58,7 @@ pub(super) fn set_up_search_path(
     let InstallFolder { folder, by, because } = search;
     // The build cannot configure a folder, so the files go into a default one.
     let FolderDiscovery::Conf(conf) = by else {
-        return SearchPathSetup::nothing(format!("{because}: {folder}"));
+        return SearchPathSetup::nothing(format!("{because}; the loader searches here by default: {folder}"));
     };
     let name_folder = |folder: &RootPath| SearchPathSetup::Folder {
         conf: conf.clone(),

@@ -156,11 +156,7 @@ impl Case<'_> {
                 }
                 (Said::Gets(ours), Outcome::Gets(real)) if ours == real => continue,
                 (Said::Not(_), Outcome::Not(_)) => continue,
-                (Said::Gets(_), Outcome::Not(words)) if self.leaves_reaching(process, words) => {
-                    comparison.unreached += 1;
-                    continue;
-                }
-                (Said::Gets(_), Outcome::Gets(_)) if self.assumes_start() => {
+                (Said::Gets(_), _) if self.leaves_reaching(process, real) => {
                     comparison.unreached += 1;
                     continue;
                 }
@@ -181,23 +177,23 @@ impl Case<'_> {
         comparison
     }
 
-    /// Whether the program never started, so that no verdict applies, or the report assumes how it starts.
-    fn leaves_reaching(&self, process: &ProcessSpec, words: &str) -> bool {
+    /// Whether the program never started, so that no verdict applies, or the report assumes something about files that
+    /// a script changes or about a launcher.
+    fn leaves_reaching(&self, process: &ProcessSpec, real: &Outcome) -> bool {
+        let list = |key: &str| self.report[key].as_array().into_iter().flatten();
+        let assumes = list("assumptions").any(|one| {
+            one["id"]
+                .as_str()
+                .is_some_and(|id| id.starts_with("files:") || id.starts_with("launcher@"))
+        });
+        let Outcome::Not(words) = real else { return assumes };
         let is_scripts = process
             .command
             .first()
             .is_some_and(|first| first.ends_with("entrypoint.sh"));
         let has_run = words.starts_with("fails ") || words.contains(process.object.as_str());
-        let mut findings = self.report["findings"].as_array().into_iter().flatten();
-        let is_told = findings.any(|finding| finding["rule"] == "command-cannot-start");
-        is_told || self.assumes_start() || is_scripts && !has_run
-    }
-
-    /// Whether the report assumes something about files that a script changes or about a launcher.
-    fn assumes_start(&self) -> bool {
-        let assumptions = self.report["assumptions"].as_array().into_iter().flatten();
-        let mut ids = assumptions.filter_map(|one| one["id"].as_str());
-        ids.any(|id| id.starts_with("files:") || id.starts_with("launcher@"))
+        let is_told = list("findings").any(|finding| finding["rule"] == "command-cannot-start");
+        is_told || assumes || is_scripts && !has_run
     }
 
     /// Whether this message is that of a module that no Python can import.
@@ -311,8 +307,8 @@ impl Case<'_> {
             _ => true,
         };
         let fails = |number: &usize| match &real[*number] {
-            Outcome::Not(words) => is_told(number) && !self.leaves_reaching(&self.spec.processes[*number], words),
             Outcome::Gets(_) => false,
+            not @ Outcome::Not(_) => is_told(number) && !self.leaves_reaching(&self.spec.processes[*number], not),
         };
         let all = 0..real.len();
         let failing: Vec<usize> = all.filter(fails).collect();
