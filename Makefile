@@ -1,7 +1,7 @@
 # CI runs `make test`, `make test-builds` and `make lint`: see .ci/run.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: test test-builds test-all isal parts environments static bench dist docs lint deny fuzz reproducible sbom
+.PHONY: test test-builds test-all field isal parts environments static bench dist docs lint deny fuzz reproducible sbom
 
 LOG := target/test.log
 # Programs of tests/parts.sh come after those of the machine.
@@ -49,6 +49,12 @@ test-all: environments
 
 environments: parts
 	tests/environments.sh
+
+# Installs what people run, breaks it, and runs the printed fixes: see tests/field/run.py. STACK=vllm tries one stack.
+# Takes hours and up to 25 GB of disk, needs root, and writes docs/field.md. Not part of the other tests.
+field: parts
+	cargo build --release --locked --bin cupti-audit
+	unshare --mount --propagation private python3 -B tests/field/run.py $(STACK)
 
 # Downloads the programs and libraries that tests compare with: see tests/parts.sh.
 parts:
