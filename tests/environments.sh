@@ -46,6 +46,11 @@ say "they lie in $cache"
 mkdir -p "$cache"
 # Triton builds its driver module with setuptools; JAX imports a module that later wheels of nvcc lack.
 environment torch torch==2.5.1 setuptools
+# proton opens another file in each: the bare name, a folder of its build machine, its own.
+environment triton-3.1 triton==3.1.0 setuptools
+environment triton-3.2 triton==3.2.0 setuptools
+environment triton-3.3 triton==3.3.1 setuptools
+environment triton-3.9 triton==3.9.0 setuptools
 environment jax 'jax[cuda12]==0.4.35' nvidia-cuda-nvcc-cu12==12.8.93
 environment tensorflow 'tensorflow[and-cuda]==2.17.1'
 # Paddle's library of BLAS needs a part of GCC that no wheel brings.

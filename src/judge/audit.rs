@@ -7,7 +7,7 @@ use crate::judge::plan::profilers::installed_tools;
 use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
 use crate::judge::plan::{self, Plan, PlanInput};
 use crate::judge::rule::{self, RuleSubject};
-use crate::knowledge::{Knowledge, ProfilerFile};
+use crate::knowledge::{CuptiNeed, Knowledge, ProfilerFile};
 use std::collections::BTreeSet;
 
 /// Judges an image. `phases` are the names of the requested phases, all known. `environment` overrides variables of the
@@ -55,6 +55,10 @@ pub fn judge_image(
 /// Also checks whether the tools with these ids would work. A tool that would not becomes a finding; a tool whose state
 /// the image does not show becomes a gap.
 pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String], environment: &[(String, String)]) {
+    let mut asked = knowledge.profilers.iter().filter(|tool| ids.contains(&tool.id));
+    if audit.phases.is_empty() && asked.all(|tool| tool.profile.cupti != CuptiNeed::InImage) {
+        spare_unused_library(audit, knowledge);
+    }
     let facts = &audit.facts;
     let installed = installed_tools::find_installed_tools(facts, &knowledge.profilers, environment);
     let known = plan::profilers::assess_tools(facts, &installed, &knowledge.profilers);
@@ -90,6 +94,16 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
         why: tool.readiness.because.join("; "),
     }));
     audit.tools = tools;
+}
+
+/// Judges the library as for inference: none of the requested tools uses the image's copy.
+fn spare_unused_library(audit: &mut AuditedImage, knowledge: &Knowledge) {
+    let inference = knowledge.phases_named(&["inference".to_owned()]);
+    let subjects = rule::image_subjects(&audit.facts);
+    let mut spared = rule::judge_subjects(&knowledge.rules, &subjects, &inference);
+    // Without a phase, a report does not list what a phase has no use for.
+    spared.retain(|finding| audit.findings.iter().any(|other| other.rule == finding.rule));
+    audit.findings = spared;
 }
 
 /// Also checks whether the CUPTI releases support these GPUs and those of a running container. Unknown ones are

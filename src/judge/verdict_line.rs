@@ -54,7 +54,8 @@ impl AuditedImage {
             return self.failure_words(finding) + &self.condition();
         }
         let words = match self.asked_names() {
-            Some(names) if self.failed_plans().next().is_some() => format!("not ready for {names}"),
+            // Only suppressed errors are left. The mark depends on the same two.
+            Some(names) if self.suppressed_errors() > 0 => format!("not ready for {names}"),
             Some(names) => format!("ready for {names}"),
             None => self.library_words(),
         };

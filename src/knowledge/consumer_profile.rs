@@ -80,21 +80,22 @@ pub struct ConsumerProfile {
     pub object: String,
     /// Whether the object links the library or opens it.
     pub asks: RequestKind,
-    /// A folder, relative to the object's, that it searches for `libcupti.so` first.
-    #[serde(default)]
-    pub beside: Option<String>,
-    /// Alternative folders that it prefers on some GPUs, if they exist.
+    /// Alternatives that it prefers on some GPUs.
     #[serde(default)]
     pub variants: Vec<ConsumerVariant>,
     /// The file name of the object that calls dlopen for it, if that is another object; a final `*` matches any suffix.
     /// The search paths of that object apply.
     #[serde(default)]
     pub through: Option<String>,
-    /// The names that it opens, in order.
+    /// The names that it opens, in order. `$A/` is the folder in a variable, and `../` is relative to the folder of its
+    /// object. With such a name, the list is complete; else the names in its bytes take precedence.
     #[serde(default)]
     pub names: Vec<String>,
-    /// Another place that a program without fixed names searches and that no image shows. If the names in its bytes
-    /// lead nowhere, only a run can tell.
+    /// The variables that decide alone: if one is set, only names that begin with it are opened.
+    #[serde(default)]
+    pub decisive: Vec<String>,
+    /// Another place that it searches and that the image does not show, such as that of an unset variable. If its names
+    /// lead nowhere, only a run can tell. A build without the library's name in its bytes does not open it.
     #[serde(default)]
     pub looks_elsewhere: Option<String>,
     /// How Python reaches it, if an import loads it.
@@ -133,14 +134,14 @@ pub struct ProfileEvidence {
     pub source: String,
 }
 
-/// A folder that a program uses instead of another.
+/// Names that a program opens on other GPUs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsumerVariant {
     /// The name of the program that does.
     pub name: String,
-    /// The folder, relative to the object's.
-    pub beside: String,
+    /// The names that it opens, in order. It does so only if a file with a relative name exists.
+    pub names: Vec<String>,
 }
 
 /// A build of a program that opens its own names.
@@ -182,6 +183,14 @@ impl BuildFlags {
     pub fn has_library(&self, holds: impl Fn(&str) -> bool) -> Option<bool> {
         (holds(&self.always) || holds(&self.with)).then(|| holds(&self.with) && !holds(&self.without))
     }
+}
+
+/// The variable and the rest of a name such as `$CUDA_HOME/lib64/libcupti.so`.
+pub(crate) fn split_variable(name: &str) -> Option<(&str, &str)> {
+    let name = name.strip_prefix('$')?;
+    let parts = name.find('/').map_or((name, ""), |slash| name.split_at(slash));
+    // The loader's own tokens (ld.so(8), "Dynamic string tokens").
+    Some(parts).filter(|(variable, _)| !matches!(*variable, "ORIGIN" | "LIB" | "PLATFORM"))
 }
 
 impl ConsumerBuild {

@@ -142,8 +142,8 @@ const NO_TEXTS: [&str; 4] = [
     "var/lib/dpkg/**",
     "**/__pycache__/*",
 ];
-/// Text that may be the library's folder without naming the library, or that opens a computed name.
-const FOLDERS: [&str; 19] = [
+/// Text that may be the library's folder without naming the library.
+const FOLDERS: [&str; 10] = [
     "/opt",
     "/usr/local/",
     "/srv",
@@ -151,15 +151,6 @@ const FOLDERS: [&str; 19] = [
     "/home/",
     "/root/",
     "/workspace",
-    "CDLL",
-    "dlopen",
-    "LoadLibrary",
-    "load_library",
-    "ffi.load",
-    "ffi_lib",
-    "dl_load_file",
-    "dyn.load",
-    "loadlibrary",
     // Launchers by pip and uv, whose first line names the Python interpreter.
     "-script.pyw",
     "-script\\.pyw",
@@ -249,7 +240,9 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
             symbol_prefixes: symbols.chain(openers).collect(),
             texts: TEXTS.iter().map(|text| (*text).to_owned()).collect(),
             no_texts: NO_TEXTS.iter().map(|text| (*text).to_owned()).collect(),
+            // A script may open the library by a computed name.
             text_words: (stems.chain([LIBRARY_PATH, &*library.header]).chain(FOLDERS))
+                .chain(knowledge.tables.shared_folders.openers())
                 .flat_map(|word| [word.to_owned(), in_utf16(word)])
                 .chain(tools)
                 .collect(),

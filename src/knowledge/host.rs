@@ -44,11 +44,11 @@ pub fn grants_capability(capability: &str, wanted: Option<&str>) -> bool {
 }
 
 /// Whether the container runtime injects a library of this name. `wanted` is the container's
-/// `NVIDIA_DRIVER_CAPABILITIES`.
+/// `NVIDIA_DRIVER_CAPABILITIES`. A runtime in CDI mode ignores it, so the default capabilities always count.
 pub fn provides_library(table: &[DriverCapability], name: &[u8], wanted: Option<&str>) -> bool {
     table
         .iter()
-        .filter(|entry| grants_capability(&entry.capability, wanted))
+        .filter(|entry| grants_capability(&entry.capability, None) || grants_capability(&entry.capability, wanted))
         .flat_map(|entry| &entry.libraries)
         .any(|library| is_version_of(name, library.as_bytes()))
 }
@@ -70,7 +70,8 @@ mod tests {
         let provides_library = |name: &[u8], wanted| super::provides_library(table, name, wanted);
         assert!(provides_library(b"libcuda.so.1", None));
         assert!(provides_library(b"libnvidia-ml.so.1", Some("utility")));
-        assert!(!provides_library(b"libcuda.so.1", Some("utility")));
+        assert!(provides_library(b"libcuda.so.1", Some("video")), "in CDI mode");
+        assert!(provides_library(b"libnvcuvid.so.1", Some("video")) && !provides_library(b"libnvcuvid.so.1", None));
         assert!(provides_library(b"libcuda.so.1", Some("all")));
         assert!(!provides_library(b"libcupti.so.12", Some("all")));
         assert!(!provides_library(b"libcudart.so.12", Some("all")));

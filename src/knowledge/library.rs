@@ -136,7 +136,7 @@ pub struct HeaderVersion {
     pub file: String,
     /// The macros: one with a number for the whole version, or one per part.
     pub defines: Vec<String>,
-    /// The version for each value of the single macro.
+    /// The version for each value of the single macro, or several, joined by ` or `.
     #[serde(default)]
     pub counted: BTreeMap<String, String>,
     /// From this value on, the number is `major * 10000 + minor * 100` plus a remainder.
@@ -445,6 +445,10 @@ mod tests {
         let library = Knowledge::built_in().library;
         let version = |text: &str| library.version_by_header(text.as_bytes());
         assert_eq!(version("#define CUPTI_API_VERSION 22\n").as_deref(), Some("12.4"));
+        assert_eq!(
+            version("#define CUPTI_API_VERSION 18\n").as_deref(),
+            Some("11.8 or 12.0 or 12.1")
+        );
         assert_eq!(version("#define CUPTI_API_VERSION 130001").as_deref(), Some("13.0"));
         assert_eq!(version("nothing"), None);
     }

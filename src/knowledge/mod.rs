@@ -46,7 +46,7 @@ pub use catalog::{DataFile, DataKind};
 pub use consumer_profile::{
     ConsumerBuild, ConsumerProfile, ConsumerVariant, FailureImpact, ProfileEvidence, RequestKind,
 };
-pub(crate) use consumer_profile::{is_known_part, opens_library};
+pub(crate) use consumer_profile::{is_known_part, opens_library, split_variable};
 pub use function_table::{FunctionSpan, FunctionTable};
 pub use knowledge_base::Knowledge;
 pub use library::{

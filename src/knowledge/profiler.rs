@@ -114,12 +114,12 @@ pub struct ToolCondition {
     /// Normalized names of Python distributions.
     #[serde(default)]
     pub distributions: Vec<String>,
-    /// Program names, searched on `PATH` and in `folders`.
+    /// The name or pattern of an object that is in the same folder as one of `objects`, or in a folder next to it.
+    #[serde(default)]
+    pub beside: Option<String>,
+    /// Program names, searched on `PATH` and then in all folders.
     #[serde(default)]
     pub executables: Vec<String>,
-    /// Folders not on `PATH`; a `*` at the end of a component matches any suffix.
-    #[serde(default)]
-    pub folders: Vec<String>,
     /// Variables that are set to any value.
     #[serde(default)]
     pub environment: Vec<String>,
@@ -221,7 +221,7 @@ fn check_ids(text: YamlText<'_>, profile: &ProfilerFile, known: KnownIds<'_>) ->
 impl ToolCondition {
     fn names_nothing(&self) -> bool {
         [
-            // Folders alone match nothing; they only extend the search for executables.
+            // `beside` alone matches nothing; it only limits the search for objects.
             &self.objects,
             &self.distributions,
             &self.executables,
@@ -297,7 +297,7 @@ mod tests {
             ),
             (
                 "{objects: [x], otherwise: o}",
-                "{folders: [/opt], otherwise: o}",
+                "{beside: x, otherwise: o}",
                 "8:5: the condition names nothing to look for",
             ),
             (

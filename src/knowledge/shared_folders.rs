@@ -33,7 +33,7 @@ pub struct SharedFolders {
     /// Name patterns of programs that run scripts.
     #[serde(default)]
     interpreters: PathPatterns,
-    /// Calls that open a library in scripting languages.
+    /// Calls that open a library in scripting languages other than Python.
     #[serde(default)]
     openers: Vec<String>,
 }
@@ -91,10 +91,16 @@ impl SharedFolders {
         self.interpreters.is_match(path.name())
     }
 
+    /// The calls that open a library in scripting languages.
+    pub fn openers(&self) -> impl Iterator<Item = &str> {
+        let of_python = python_path::OPENERS.iter().map(|opener| opener.trim_end_matches('('));
+        of_python.chain(self.openers.iter().map(String::as_str))
+    }
+
     /// Whether a script opens a library under a computed name instead of a literal.
     pub fn opens_computed_name(&self, script: &[u8]) -> bool {
         let script = String::from_utf8_lossy(script);
-        let mut calls = self.openers.iter().flat_map(|opener| {
+        let mut calls = self.openers().flat_map(|opener| {
             let found = script.match_indices(opener);
             found.filter_map(|(at, _)| script.get(at + opener.len()..))
         });

@@ -57,7 +57,12 @@ impl ReportTone {
             RunExit::Clean if warns || facts.is_open() => Self::Doubtful,
             // Accepted is not good.
             RunExit::Clean if audit.suppressed_errors() > 0 => Self::Remark,
-            RunExit::Clean if audit.links.is_none() && audit.phases.is_empty() && !facts.provides_cupti() => {
+            RunExit::Clean
+                if audit.links.is_none()
+                    && audit.phases.is_empty()
+                    && audit.tools.is_empty()
+                    && !facts.provides_cupti() =>
+            {
                 Self::Remark
             }
             exit => Self::of_exit(exit),

@@ -11,7 +11,7 @@ pub use self::cupti_consumer::CuptiConsumer;
 pub(crate) use self::library_request::is_served_after;
 pub(crate) use self::object_loader::{LibraryUsers, NeededLookup, ObjectLinks, follow_needed};
 
-use self::library_request::{ConsumerRequest, gets};
+use self::library_request::{ConsumerRequest, gets, spell_names};
 use self::object_loader::{KnownProfiles, LibraryUser, ObjectLoader};
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::{elf_at, is_undetermined};
@@ -48,7 +48,7 @@ pub(crate) fn find_consumers(
 ) -> (Vec<CuptiConsumer>, Vec<UndecidedOpener>) {
     // The library's own files and the parts of known programs are reported elsewhere.
     let is_told_elsewhere = |name: &[u8]| knowledge.library.is_family(name) || is_known_part(profiles, name);
-    let texts = TextReader::new(&contexts.as_is.rootfs, knowledge, found, distributions);
+    let texts = TextReader::new(&contexts.as_is, knowledge, found, distributions);
     let sources = find_source_openers(&contexts.as_is.rootfs, knowledge.library, profiles, found);
     let (mut consumers, mut undecided) = (Vec::new(), Vec::new());
     for object in list_askers(found, knowledge, profiles) {
@@ -94,11 +94,13 @@ pub(crate) fn find_consumers(
             None => undecided.push(opened.into_undecided(object.clone())),
         }
         for variant in profile.iter().flat_map(|profile| &profile.variants) {
-            let beside = texts.library_beside(&object, &variant.beside);
-            consumers.extend(beside.map(|path| CuptiConsumer {
-                name: variant.name.clone(),
-                ..ask(&[path])
-            }));
+            if texts.has_relative(&object, &variant.names) {
+                let names: Vec<ByteString> = variant.names.iter().map(|name| name.as_bytes().into()).collect();
+                consumers.push(CuptiConsumer {
+                    name: variant.name.clone(),
+                    ..ask(&names)
+                });
+            }
         }
     }
     let (asking, open) = ask_sources(contexts, knowledge.library, sources, profiles, circumstances);
@@ -271,6 +273,7 @@ fn consumer(
         ObjectLoader::Nobody(why) => (None, Some(why)),
         ObjectLoader::User(..) | ObjectLoader::Unknown => (None, None),
     };
+    let names = &*spell_names(&contexts.as_is, object, known.own, names);
     // Reports show a bare name if there is one; the path of a wheel's own copy is only the first attempt.
     let bare = names.iter().find(|name| !name.contains(&b'/'));
     let opened = || names.iter().find(|name| outcome.as_is.path.as_ref() == Some(*name));

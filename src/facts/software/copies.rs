@@ -14,6 +14,7 @@ use image_linkage::elf::{ByteString, ElfFacts, ElfProblem};
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, object_machine};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, Rootfs};
+use std::collections::BTreeMap;
 
 /// A copy of libcupti.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +68,21 @@ pub fn describe_copies(
 ) -> Vec<CuptiCopy> {
     let headers = VersionHeaders::find(knowledge.library, &contexts.as_is.rootfs, found);
     let describe = |file: &(RootPath, usize)| describe_one(knowledge, contexts, &headers, file, plain, consumers);
-    found.files.iter().map(describe).collect()
+    let mut copies: Vec<CuptiCopy> = found.files.iter().map(describe).collect();
+    share_versions(&contexts.as_is.rootfs, &mut copies);
+    copies
+}
+
+/// Gives a copy without a version that of a file with the same bytes, which may have another name or package.
+fn share_versions(rootfs: &Rootfs, copies: &mut [CuptiCopy]) {
+    let hash = |copy: &CuptiCopy| rootfs.file(&copy.real_path.absolute())?.sha256.clone();
+    let known: BTreeMap<_, _> = copies
+        .iter()
+        .filter_map(|copy| Some((hash(copy)?, copy.version.clone()?)))
+        .collect();
+    for copy in copies.iter_mut().filter(|copy| copy.version.is_none()) {
+        copy.version = hash(copy).and_then(|hash| known.get(&hash).cloned());
+    }
 }
 
 fn describe_one(

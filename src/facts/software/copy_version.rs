@@ -108,8 +108,13 @@ pub(crate) fn find_version(
         text.as_ref().is_none_or(goes_on)
     });
     let name = || library.version_by_name(&knowledge.tables.releases, path.name());
-    let header = || library.version_by_header(rootfs.content(&headers.of(path)?.absolute())?);
     let fits = |version: &String| !library.contradicts(version, soname);
+    let header = || {
+        let versions = library.version_by_header(rootfs.content(&headers.of(path)?.absolute())?)?;
+        // One number stands for 11.8, 12.0 and 12.1, whose sonames differ.
+        let fitting: Vec<String> = versions.split(" or ").map(str::to_owned).filter(fits).collect();
+        (!fitting.is_empty()).then(|| fitting.join(" or "))
+    };
     let from = |version: Option<String>, source| Some((version.filter(fits)?, source));
     from(package, VersionSource::Package)
         .or_else(|| from(text, VersionSource::Text))

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::byte_search::last_part;
+use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::software::cupti_files::CuptiFiles;
 use crate::knowledge::file_interest::{DIRECTORY_CALLS, LIBRARY_OPENERS};
-use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText, RequestKind};
+use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText, RequestKind, split_variable};
 use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
 use python_path::PythonDistribution;
 use python_path::is_source;
 
@@ -46,7 +46,7 @@ pub(crate) struct OpenedNames {
 
 /// Reads the strings of objects.
 pub(crate) struct TextReader<'a> {
-    rootfs: &'a Rootfs,
+    context: &'a ProcessContext,
     library: &'a LibraryProfile,
     found: &'a CuptiFiles,
     distributions: &'a [PythonDistribution],
@@ -60,7 +60,7 @@ const TRIED: usize = 64;
 
 impl<'a> TextReader<'a> {
     pub(crate) fn new(
-        rootfs: &'a Rootfs,
+        context: &'a ProcessContext,
         knowledge: &Knowledge,
         found: &'a CuptiFiles,
         distributions: &'a [PythonDistribution],
@@ -71,7 +71,7 @@ impl<'a> TextReader<'a> {
         let sonames = versions.into_iter().filter_map(|version| library.soname_of(version));
         let known = sonames.filter_map(|name| library.number_of(name.as_bytes()).map(str::to_owned));
         Self {
-            rootfs,
+            context,
             library,
             found,
             distributions,
@@ -86,49 +86,51 @@ impl<'a> TextReader<'a> {
         elf: &ElfFacts,
         profile: Option<&ConsumerProfile>,
     ) -> OpenedNames {
+        let held = self.held_names(elf);
         // If the profile has no names, read the strings: not every build of the program opens the library.
-        let knows_names = |profile: &&ConsumerProfile| {
-            profile.asks == RequestKind::Needed || profile.beside.is_some() || !profile.names.is_empty()
-        };
-        let Some(profile) = profile.filter(knows_names) else {
+        let Some(profile) = profile.filter(|profile| profile.asks == RequestKind::Needed || !profile.names.is_empty())
+        else {
             return OpenedNames {
                 looks_elsewhere: profile.is_some_and(|profile| profile.looks_elsewhere.is_some()),
                 profile: profile.map(|profile| profile.id.clone()),
-                ..self.held_names(elf)
+                ..held
             };
         };
-        // proton opens the file in its own wheel by path, if the wheel has one.
-        let beside = profile
-            .beside
-            .as_ref()
-            .and_then(|folder| self.library_beside(object, folder));
-        let mut exact: Vec<ByteString> = beside.into_iter().collect();
-        // A profile with a directory also has the names and their order.
-        let held = match profile.beside {
-            Some(_) => Vec::new(),
-            None => self.held_names(elf).exact,
-        };
-        // The strings of this build take precedence over the profile, which covers all builds.
-        if held.is_empty() {
-            exact.extend(
-                self.known_names(object, profile)
-                    .iter()
-                    .map(|name| name.as_bytes().into()),
-            );
-        } else {
-            exact.extend(held);
+        let known = self.known_names(object, profile);
+        let is_complete = known.iter().any(|name| name.starts_with(['$', '.']));
+        let is_optional = profile.looks_elsewhere.is_some();
+        if is_optional && held.is_silent() {
+            return held;
         }
+        // The strings of this build take precedence over the profile, which covers all builds.
+        let exact = if held.exact.is_empty() || is_complete {
+            known.iter().map(|name| name.as_bytes().into()).collect()
+        } else {
+            held.exact
+        };
         OpenedNames {
             exact,
+            looks_elsewhere: is_optional && !self.sets_variable(known),
+            profile: Some(profile.id.clone()),
             ..OpenedNames::default()
         }
     }
 
-    /// The library in a directory relative to the object's; `None` if there is none.
-    pub(crate) fn library_beside(&self, object: &RootPath, folder: &str) -> Option<ByteString> {
-        let folder = object.parent().join(folder.as_bytes());
-        let path = folder.join(self.library.stem.as_bytes()).absolute();
-        self.rootfs.lookup(&path).is_ok().then(|| path.into())
+    /// Whether the image sets a variable with a folder of the library.
+    fn sets_variable(&self, names: &[String]) -> bool {
+        let mut variables = names.iter().filter_map(|name| split_variable(name));
+        variables.any(|(variable, _)| self.context.entry.variables.contains_key(variable))
+    }
+
+    /// Whether a file with one of the names exists that are relative to the folder of the object.
+    pub(crate) fn has_relative(&self, object: &RootPath, names: &[String]) -> bool {
+        let mut names = names.iter().filter(|name| name.starts_with("../"));
+        names.any(|name| {
+            self.context
+                .rootfs
+                .file(&object.parent().join(name.as_bytes()).absolute())
+                .is_some()
+        })
     }
 
     /// The names in the profile for this build.
@@ -201,7 +203,7 @@ impl<'a> TextReader<'a> {
         {
             OpenedText::Exact => {
                 names.exact.push(text.clone());
-                if text.contains(&b'/') && self.rootfs.lookup(text).is_err() {
+                if text.contains(&b'/') && self.context.rootfs.lookup(text).is_err() {
                     names.possible.extend(self.found.ending_with(text));
                 }
             }

@@ -287,6 +287,9 @@ subject_kinds! {
         // version.
         flag("runs_cuda"),
         flag("older_than_cuda"),
+        // Whether the image has a driver library for forward compatibility that is new enough, and its path.
+        flag("has_compat"),
+        text("compat"),
         flag("has_gpu"),
         word("counters", GRANTED),
         // Whether the environment makes a framework register with a daemon, and whether one listens.

@@ -11,7 +11,7 @@ use crate::facts::objects::start_failure::{self, StartFailure};
 use crate::facts::software::companions::{self, CompanionRequest};
 use crate::facts::software::consumer_outcome;
 use crate::facts::software::consumer_outcome::ConsumerOutcome;
-use crate::knowledge::{self, ConsumerProfile, LibraryProfile, RequestKind};
+use crate::knowledge::{self, ConsumerProfile, LibraryProfile, RequestKind, split_variable};
 use image_linkage::elf::{ByteString, SymbolRole};
 use image_linkage::escape;
 use image_linkage::loader::{
@@ -19,6 +19,7 @@ use image_linkage::loader::{
 };
 use image_linkage::path::RootPath;
 use python_path::{PythonUse, is_source};
+use std::borrow::Cow;
 
 /// The object and its request.
 #[derive(Clone, Copy)]
@@ -40,6 +41,11 @@ pub(super) fn gets(
     asker: &ConsumerRequest<'_>,
     wanted: &[CompanionRequest],
 ) -> ConsumerOutcome {
+    let names = spell_names(context, asker.object, asker.known.own, asker.names);
+    let asker = &ConsumerRequest {
+        names: &names,
+        ..*asker
+    };
     let ConsumerRequest { object, names, .. } = *asker;
     let opener = match (asker.user, asker.opened_as) {
         (Some(user), _) => ObjectLoader::User(user, Box::new(ObjectLoader::find(context, user.object))),
@@ -71,6 +77,37 @@ pub(super) fn gets(
         }
     }
     gets
+}
+
+/// The names of a profile as the program opens them, with the values of variables and the folder of its object.
+pub(super) fn spell_names<'n>(
+    context: &ProcessContext,
+    object: &RootPath,
+    profile: Option<&ConsumerProfile>,
+    names: &'n [ByteString],
+) -> Cow<'n, [ByteString]> {
+    let Some(profile) = profile.filter(|profile| !profile.names.is_empty()) else {
+        return Cow::Borrowed(names);
+    };
+    let value = |variable: &str| {
+        let value = context.entry.variables.get(variable)?;
+        Some(value).filter(|value| !value.is_empty())
+    };
+    let mut deciding = profile.decisive.iter().map(String::as_str);
+    let deciding = deciding.find(|variable| value(variable).is_some());
+    let spell = |name: &ByteString| -> Option<ByteString> {
+        let text = std::str::from_utf8(name).unwrap_or_default();
+        let variable = split_variable(text);
+        if deciding.is_some() && variable.map(|(variable, _)| variable) != deciding {
+            return None;
+        }
+        match variable {
+            Some((variable, rest)) => Some(format!("{}{rest}", value(variable)?).into_bytes().into()),
+            None if name.starts_with(b"../") => Some(object.parent().join(name).absolute().into()),
+            None => Some(name.clone()),
+        }
+    };
+    Cow::Owned(names.iter().filter_map(spell).collect())
 }
 
 /// Starts the process, loads the object and performs its request.

@@ -9,6 +9,9 @@ use crate::knowledge::Profiler;
 use crate::knowledge::api::CuptiApi;
 use image_linkage::escape;
 use image_linkage::loader::RequestOutcome;
+use image_linkage::path::RootPath;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// An API that a tool uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,9 +91,15 @@ pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, pr
     let Some(program) = &profiler.profile.consumer else {
         return of_plain(verdict, facts, profiler, world);
     };
-    let judged: Vec<ToolReasons> = askers(facts, program)
-        .map(|(consumer, reach)| of_consumer(facts, profiler, consumer, reach.get(world), world))
-        .collect();
+    // An object that opens another file on other GPUs has to get each of them.
+    let mut judged: BTreeMap<&RootPath, ToolReasons> = BTreeMap::new();
+    for (consumer, reach) in askers(facts, program) {
+        let reasons = of_consumer(facts, profiler, consumer, reach.get(world), world);
+        match judged.entry(&consumer.object) {
+            Entry::Occupied(known) if known.get().missing.len() >= reasons.missing.len() => {}
+            entry => _ = entry.insert_entry(reasons),
+        }
+    }
     // A wheel with CUPTI linked in profiles well without requesting a library.
     if let Some(build) = program_build(facts, program).filter(|_| judged.is_empty()) {
         if build.has_library {
@@ -112,7 +121,7 @@ pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, pr
         );
     }
     // If there are several environments, the one that works counts.
-    let best = judged.into_iter().min_by_key(|judged| judged.missing.len());
+    let best = judged.into_values().min_by_key(|judged| judged.missing.len());
     if let Some(best) = best {
         verdict.missing.extend(best.missing);
         verdict.unknown.extend(best.unknown);

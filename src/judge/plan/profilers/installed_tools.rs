@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::facts::ImageFacts;
 use crate::knowledge::{Profiler, ToolCondition, matches_name_pattern};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
+use image_linkage::rootfs::{NodeKind, Rootfs};
 use python_path::DEFAULT_PATH;
 
 /// The parts found for a list of profilers, with their locations.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InstalledTools {
-    /// ELF objects by the requested name or pattern; the first by path wins.
-    pub objects: BTreeMap<String, RootPath>,
+    /// ELF objects by the requested name or pattern, by path.
+    pub objects: BTreeMap<String, Vec<RootPath>>,
     /// Python distributions and their versions, by normalized name.
     pub distributions: BTreeMap<String, String>,
     /// Programs by the requested name.
@@ -39,108 +39,98 @@ pub enum ProgramPlace {
     Folder,
 }
 
+/// The maximum number of objects to remember under one name. An image has few installations of a tool.
+const ALIKE: usize = 16;
+
+impl InstalledTools {
+    /// The first object that meets the condition: beside an object of another name, if the condition names one.
+    pub fn object(&self, condition: &ToolCondition) -> Option<&RootPath> {
+        let found = |name: &String| self.objects.get(name).into_iter().flatten();
+        let is_placed = |path: &&RootPath| {
+            let beside = condition.beside.as_ref();
+            beside.is_none_or(|name| found(name).any(|other| is_of_installation(path, other)))
+        };
+        condition.objects.iter().flat_map(found).find(is_placed)
+    }
+}
+
+/// Whether two files are in the same folder, or in folders next to each other.
+fn is_of_installation(path: &RootPath, other: &RootPath) -> bool {
+    let (folder, others) = (path.parent(), other.parent());
+    folder == others || folder.parent() == others.parent()
+}
+
 /// Looks for the parts that `profilers` name. `over` overrides variables of the image config.
 pub fn find_installed_tools(facts: &ImageFacts, profilers: &[Profiler], over: &[(String, String)]) -> InstalledTools {
     let rootfs = &facts.contexts.as_is.rootfs;
     let environment: BTreeMap<String, String> =
         // Later pairs win, as with `--env` over the image config.
         facts.image.config.env.iter().chain(over).cloned().collect();
-    let conditions = || {
-        profilers
+    let conditions: Vec<&ToolCondition> = profilers
+        .iter()
+        .flat_map(|profiler| profiler.profile.applies.iter().chain(&profiler.profile.needs))
+        .collect();
+    let mut tools = InstalledTools {
+        distributions: facts
+            .related
+            .distributions
             .iter()
-            .flat_map(|profiler| profiler.profile.applies.iter().chain(&profiler.profile.needs))
+            .map(|distribution| (distribution.name.clone(), distribution.version.clone()))
+            .collect(),
+        ..InstalledTools::default()
     };
     let path = environment.get("PATH").map_or(DEFAULT_PATH, String::as_str);
-    let distributions = facts
-        .related
-        .distributions
-        .iter()
-        .map(|distribution| (distribution.name.clone(), distribution.version.clone()))
-        .collect();
-    InstalledTools {
-        objects: objects(rootfs, conditions()),
-        distributions,
-        executables: conditions()
-            .flat_map(|condition| executables(rootfs, path, condition))
-            .collect(),
-        environment,
+    // A program elsewhere has to be called by its path, so PATH comes first.
+    for name in conditions.iter().flat_map(|condition| &condition.executables) {
+        // A relative element depends on the shell's working directory, which no image shows.
+        let mut folders = path.split(':').filter(|folder| folder.starts_with('/'));
+        if let Some(path) = folders.find_map(|folder| program(rootfs, folder, name)) {
+            let place = ProgramPlace::Path;
+            tools.executables.insert(name.clone(), ToolProgram { path, place });
+        }
     }
+    add_files(rootfs, &conditions, &mut tools);
+    tools.environment = environment;
+    tools
 }
 
-/// The objects by the requested name or pattern.
-fn objects<'c>(rootfs: &Rootfs, conditions: impl Iterator<Item = &'c ToolCondition>) -> BTreeMap<String, RootPath> {
-    let wanted: BTreeSet<&String> = conditions.flat_map(|condition| &condition.objects).collect();
-    let mut objects = BTreeMap::new();
+/// Adds the objects by the requested name or pattern, and the programs in any folder.
+fn add_files(rootfs: &Rootfs, conditions: &[&ToolCondition], tools: &mut InstalledTools) {
+    let objects: BTreeSet<&String> = conditions
+        .iter()
+        .flat_map(|condition| condition.objects.iter().chain(&condition.beside))
+        .collect();
+    let executables: BTreeSet<&String> = conditions.iter().flat_map(|condition| &condition.executables).collect();
     rootfs.visit(|path, _, node| {
-        let is_object = matches!(&node.kind, NodeKind::File(facts) if facts.elf.is_some());
-        let named = wanted
+        let NodeKind::File(facts) = &node.kind else { return };
+        let named = objects
             .iter()
-            .filter(|pattern| is_object && matches_name_pattern(path.name(), pattern));
+            .filter(|pattern| facts.elf.is_some() && matches_name_pattern(path.name(), pattern));
         for pattern in named {
-            objects.entry((*pattern).clone()).or_insert_with(|| path.clone());
+            let found = tools.objects.entry((*pattern).clone()).or_default();
+            if found.len() < ALIKE {
+                found.push(path.clone());
+            }
+        }
+        if facts.mode & 0o111 != 0
+            && let Some(name) = std::str::from_utf8(path.name()).ok().map(str::to_owned)
+            && executables.contains(&name)
+        {
+            let place = ProgramPlace::Folder;
+            let program = || ToolProgram {
+                path: path.clone(),
+                place,
+            };
+            tools.executables.entry(name).or_insert_with(program);
         }
     });
-    objects
-}
-
-fn executables(rootfs: &Rootfs, path: &str, condition: &ToolCondition) -> Vec<(String, ToolProgram)> {
-    // A relative element depends on the shell's working directory, which no image shows.
-    let on_path = path.split(':').filter(|folder| folder.starts_with('/'));
-    let on_path: Vec<Vec<u8>> = on_path.map(|folder| folder.as_bytes().to_vec()).collect();
-    let folders: Vec<Vec<u8>> = condition
-        .folders
-        .iter()
-        .flat_map(|pattern| matching(rootfs, pattern))
-        .collect();
-    // PATH comes first, because a program elsewhere has to be called by its path.
-    let places = [(ProgramPlace::Path, on_path), (ProgramPlace::Folder, folders)];
-    let locate = |name: &String| {
-        places.iter().find_map(|(place, folders)| {
-            let path = folders.iter().find_map(|folder| program(rootfs, folder, name))?;
-            let place = *place;
-            Some((name.clone(), ToolProgram { path, place }))
-        })
-    };
-    condition.executables.iter().filter_map(locate).collect()
 }
 
 /// The program `name` in a folder: a file with any execute bit.
-fn program(rootfs: &Rootfs, folder: &[u8], name: &str) -> Option<RootPath> {
-    let found = rootfs.lookup(&[folder, b"/", name.as_bytes()].concat()).ok()?;
+fn program(rootfs: &Rootfs, folder: &str, name: &str) -> Option<RootPath> {
+    let found = rootfs.lookup(format!("{folder}/{name}").as_bytes()).ok()?;
     match &rootfs.node(found.node).kind {
         NodeKind::File(facts) if facts.mode & 0o111 != 0 => Some(found.path),
         _ => None,
     }
-}
-
-/// The folders that match a pattern.
-fn matching(rootfs: &Rootfs, pattern: &str) -> Vec<Vec<u8>> {
-    let mut folders = vec![Vec::new()];
-    for part in pattern.split('/').filter(|part| !part.is_empty()) {
-        let below = |folder: &Vec<u8>| -> Vec<Vec<u8>> {
-            let child = |name: &[u8]| [folder, &b"/"[..], name].concat();
-            // Patterns come from profiles, never from the image, and have a `*` only at the end of a component.
-            if part.ends_with('*') {
-                names(rootfs, folder)
-                    .filter(|name| matches_name_pattern(name, part))
-                    .map(child)
-                    .collect()
-            } else {
-                vec![child(part.as_bytes())]
-            }
-        };
-        folders = folders.iter().flat_map(below).collect();
-    }
-    folders
-}
-
-fn names<'r>(rootfs: &'r Rootfs, folder: &[u8]) -> impl Iterator<Item = &'r [u8]> + use<'r> {
-    let node: Option<NodeId> = rootfs
-        // An empty path means the root.
-        .lookup(&[folder, b"/"].concat())
-        .ok()
-        .map(|found| found.node);
-    node.into_iter()
-        .flat_map(|node| rootfs.children(node))
-        .map(|(name, _)| name)
 }

@@ -159,11 +159,7 @@ fn judge_one(
 
 /// The part of a condition that is met, as text; `None` if none is.
 fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) -> Option<String> {
-    let object = || {
-        let mut patterns = condition.objects.iter();
-        let path = patterns.find_map(|pattern| tools.objects.get(pattern))?;
-        Some(format!("there is {path}"))
-    };
+    let object = || Some(format!("there is {}", tools.object(condition)?));
     let consumer = || {
         let mut programs = condition.consumers.iter();
         let object = programs.find_map(|program| {
@@ -211,8 +207,8 @@ fn add_start_failures(
         .executables
         .iter()
         .filter_map(|name| tools.executables.get(name));
-    let objects = condition.objects.iter().filter_map(|name| tools.objects.get(name));
-    let programs: BTreeSet<&RootPath> = executables.map(|found| &found.path).chain(objects).collect();
+    let object = tools.object(condition);
+    let programs: BTreeSet<&RootPath> = executables.map(|found| &found.path).chain(object).collect();
     for path in programs {
         let is_told = |failure: &StartFailure| verdict.missing.iter().any(|said| said.ends_with(&failure.words));
         let failure = StartFailure::of_tool(context, path).filter(|failure| !is_told(failure));
@@ -233,9 +229,9 @@ fn capabilities(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profil
         if crate::knowledge::host::grants_capability(capability, granted) {
             continue;
         }
-        verdict.missing.push(format!(
-            "NVIDIA_DRIVER_CAPABILITIES is {} and leaves out {capability}, so the container runtime does not \
-             bring what it needs from the host",
+        verdict.unknown.push(format!(
+            "NVIDIA_DRIVER_CAPABILITIES is {} and leaves out {capability}: the container runtime brings what it needs \
+             from the host in CDI mode, but not in legacy mode",
             escape::escape_bytes(granted.unwrap_or_default().as_bytes())
         ));
     }

@@ -16,16 +16,17 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     }
     // CUPTI needs nothing from `video`, `graphics` or `display`.
     let lacking = [
-        ("compute", "libcuda.so.1 is not added from the host"),
-        (
-            "utility",
-            "libnvidia-ml.so.1 and nvidia-smi are not added from the host",
-        ),
+        ("compute", "libcuda.so.1"),
+        ("utility", "libnvidia-ml.so.1 and nvidia-smi"),
     ];
-    for (capability, words) in lacking {
+    for (capability, files) in lacking {
         if let Some(value) = capabilities.filter(|value| lacks(value, capability)) {
             let variable = "NVIDIA_DRIVER_CAPABILITIES";
-            found.push(subject(variable, value, capability, words));
+            let words = format!(
+                "a container runtime in legacy mode does not add {files} from the host; one in CDI mode, the default \
+                 since 1.18, does"
+            );
+            found.push(subject(variable, value, capability, &words));
         }
     }
     found

@@ -5,6 +5,7 @@ use super::rule_subject::{RuleSubject, escaped, flag, text};
 use crate::facts::{HostFacts, ImageFacts};
 use crate::knowledge::rule::SubjectKind;
 use crate::knowledge::version_numbers;
+use image_linkage::path::RootPath;
 
 /// One subject, for a running container.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -18,9 +19,10 @@ fn subject(facts: &ImageFacts, host: &HostFacts) -> RuleSubject {
     // All releases of one CUDA major version run on the driver branch of the first.
     let branch = facts.tables.driver_branch_of(&cuda);
     let driver = host.driver.as_deref().unwrap_or_default();
-    let is_older_than = |least: Option<&str>| {
-        !driver.is_empty() && least.is_some_and(|least| version_numbers(driver) < version_numbers(least))
-    };
+    let is_older_than =
+        |driver: &str, least: Option<&str>| least.is_some_and(|least| version_numbers(driver) < version_numbers(least));
+    let runs = |driver: &str| driver.is_empty() || !is_older_than(driver, branch.or(known));
+    let compat = compat_driver(facts).filter(|(version, _)| runs(version));
     let mut variables = facts
         .tables
         .frameworks
@@ -44,11 +46,39 @@ fn subject(facts: &ImageFacts, host: &HostFacts) -> RuleSubject {
         ("least_driver", text(known.or(branch).unwrap_or_default())),
         ("needed_driver", text(branch.or(known).unwrap_or_default())),
         ("has_driver", flag(host.driver.is_some() || host.has_other_driver)),
-        ("runs_cuda", flag(!is_older_than(branch.or(known)))),
-        ("older_than_cuda", flag(is_older_than(known))),
+        ("runs_cuda", flag(runs(driver))),
+        (
+            "older_than_cuda",
+            flag(!driver.is_empty() && is_older_than(driver, known)),
+        ),
+        ("has_compat", flag(compat.is_some())),
+        (
+            "compat",
+            text(compat.map(|(_, path)| path.to_string()).unwrap_or_default()),
+        ),
         ("has_gpu", flag(host.has_gpu)),
         ("counters", text(counters)),
         ("asks_daemon", flag(variables.any(is_set))),
         ("has_daemon", flag(host.has_daemon)),
     ])
+}
+
+/// The newest driver library for forward compatibility in the image, with its version: a file such as
+/// `/usr/local/cuda-12.8/compat/libcuda.so.570.124.06` of NVIDIA's package cuda-compat.
+fn compat_driver(facts: &ImageFacts) -> Option<(String, RootPath)> {
+    let mut newest: Option<(String, RootPath)> = None;
+    facts.contexts.as_is.rootfs.visit(|path, _, _| {
+        let version = path
+            .name()
+            .strip_prefix(b"libcuda.so.")
+            .and_then(|rest| std::str::from_utf8(rest).ok());
+        let Some(version) = version.filter(|version| version.contains('.')) else {
+            return;
+        };
+        let is_newer = |(other, _): &(String, RootPath)| version_numbers(version) > version_numbers(other);
+        if path.parent().split_components().any(|part| part == b"compat") && newest.as_ref().is_none_or(is_newer) {
+            newest = Some((version.to_owned(), path.clone()));
+        }
+    });
+    newest
 }
