@@ -17,8 +17,19 @@ pub struct PythonDistribution {
     pub metadata: RootPath,
     /// The layer of its metadata.
     pub layer: usize,
-    /// Its exact requirements for this machine, `name==version`, as names and versions. Those of extras are included.
-    pub pins: Vec<(String, String)>,
+    /// Its exact requirements for this machine, `name==version`, including those of extras.
+    pub pins: Vec<ExactRequirement>,
+}
+
+/// A requirement of one version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExactRequirement {
+    /// The normalized name of the required distribution.
+    pub name: String,
+    /// The version as in the requirement.
+    pub version: String,
+    /// Whether only an extra requires it, so that it may be absent.
+    pub is_optional: bool,
 }
 
 /// The distribution of a `METADATA` file. `machine` is as in `uname -m`.
@@ -55,20 +66,36 @@ pub(crate) fn named_distribution(name: &[u8]) -> Option<(String, Option<String>)
 }
 
 fn read(text: &str, path: &RootPath, layer: usize, machine: &str) -> Option<PythonDistribution> {
-    // The description starts after the first empty line, and may contain lines that look like fields.
-    let head = text.split("\n\n").next().unwrap_or_default();
-    let value = |key: &str| head.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
-    let values = |key: &'static str| head.lines().filter_map(move |line| line.strip_prefix(key));
-    let extras: Vec<&str> = values("Provides-Extra:").map(str::trim).collect();
-    let pinned = |line: &str| pin(line).filter(|_| applies_somewhere(line.trim(), machine, &extras));
+    let extras: Vec<&str> = metadata_values(text, "Provides-Extra").collect();
+    let mut pins = Vec::new();
+    for line in metadata_values(text, "Requires-Dist") {
+        let Some((name, version)) = pin(line) else { continue };
+        let is_optional = !applies_somewhere(line, machine, &[]);
+        if !is_optional || applies_somewhere(line, machine, &extras) {
+            pins.push(ExactRequirement {
+                name,
+                version,
+                is_optional,
+            });
+        }
+    }
     Some(PythonDistribution {
-        name: normal_name(value("Name:")?),
-        version: value("Version:")?.to_owned(),
+        name: normal_name(metadata_values(text, "Name").next()?),
+        version: metadata_values(text, "Version").next()?.to_owned(),
         site: path.parent().parent(),
         metadata: path.clone(),
         layer,
-        pins: values("Requires-Dist:").filter_map(pinned).collect(),
+        pins,
     })
+}
+
+/// The values of a field of `METADATA`. As in e-mails, case is ignored in its name (RFC 822, 3.4.7).
+pub(crate) fn metadata_values<'t>(text: &'t str, field: &'static str) -> impl Iterator<Item = &'t str> {
+    // The description starts after the first empty line, and may contain lines that look like fields.
+    let head = text.split("\n\n").next().unwrap_or_default();
+    let fields = head.lines().filter_map(|line| line.split_once(':'));
+    let named = fields.filter(move |(name, _)| name.eq_ignore_ascii_case(field));
+    named.map(|(_, value)| value.trim())
 }
 
 /// Normalizes the name of a distribution ("Names and normalization" of the packaging specifications).
@@ -132,7 +159,7 @@ mod tests {
     #[test]
     fn only_the_head_of_the_metadata_counts() {
         let path = RootPath::from("opt/site-packages/torch-2.dist-info/METADATA");
-        let text = "Name: torch\nVersion: 2.5.1\n\nName: other\nVersion: 9\n";
+        let text = "name: torch\nVERSION: 2.5.1\n\nName: other\nVersion: 9\n";
         let found = read(text, &path, 3, "x86_64").unwrap();
         assert_eq!(
             (found.name.as_str(), found.version.as_str(), found.layer),
@@ -156,10 +183,10 @@ mod tests {
             let names = found
                 .pins
                 .into_iter()
-                .map(|(name, version)| format!("{name} {version}"));
+                .map(|pin| format!("{} {}{}", pin.name, pin.version, if pin.is_optional { "?" } else { "" }));
             names.collect::<Vec<_>>()
         };
-        let everywhere = ["triton 3.4.0", "nvidia-nccl-cu12 2.21.5"];
+        let everywhere = ["triton 3.4.0", "nvidia-nccl-cu12 2.21.5?"];
         assert_eq!(pins("aarch64"), everywhere);
         assert_eq!(
             pins("x86_64"),

@@ -114,8 +114,6 @@ impl PythonEnvironment {
         }
         let start = settings.start.as_ref();
         let start = start.and_then(|path| Some((path, rootfs.lookup(&path.absolute()).ok()?)));
-        // The root contains the whole image, and no packages are installed there.
-        let start = start.filter(|(_, found)| found.path != RootPath::default());
         let key = |dist: &PythonDistribution| ((dist.site.clone(), dist.name.clone()), dist.version.clone());
         Self {
             interpreters,
@@ -179,6 +177,29 @@ impl PythonEnvironment {
             }
             (None, None) => format!("no Python of the image has {site} on its path"),
         }
+    }
+
+    /// Whether a folder that the interpreter is not known to search has the package or module of an object, too. If code
+    /// adds that folder in front, Python imports it from there.
+    pub fn is_elsewhere(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, found: &FoundObject) -> bool {
+        let Some(rest) = below(&found.site, &RootPath::new(&found.path)) else {
+            return true;
+        };
+        let first = rest.split_components().next().unwrap_or_default();
+        let top = first.split(|&byte| byte == b'.').next().unwrap_or_default();
+        let mut is_elsewhere = false;
+        rootfs.visit(|path, _, _| {
+            let name = path.name();
+            if is_elsewhere || !name.starts_with(top) {
+                return;
+            }
+            let folder = path.parent();
+            let is_module = name.get(top.len()) == Some(&b'.') && (is_source(name) || name.ends_with(b".so"));
+            is_elsewhere = (is_module || name == top && is_package(rootfs, path))
+                && !is_package(rootfs, &folder)
+                && self.folders(interpreter).all(|known| known.real_path != folder);
+        });
+        is_elsewhere
     }
 
     /// The source of an interpreter's ctypes. Without a standard library the answer is `Own`.

@@ -4,6 +4,7 @@
 //! to the latter.
 
 use std::collections::BTreeSet;
+use std::str::FromStr;
 
 use crate::editable::read_mapping;
 use crate::file_names::{first_two_numbers, version_of_name};
@@ -12,6 +13,7 @@ use image_linkage::loader::Arch;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, FileUse, NodeKind, Rootfs};
 use memchr::memmem;
+use pep440_rs::Version;
 
 /// The maximum length of a `sys.path`; real ones have about ten folders.
 const FOLDERS: usize = 256;
@@ -19,14 +21,10 @@ const FOLDERS: usize = 256;
 const LINES: usize = 1024;
 /// Code in `.pth` files that adds no folder: from setuptools, virtualenv and namespace packages.
 const HARMLESS_CODE: [&[u8]; 3] = [b"SETUPTOOLS_USE_DISTUTILS", b"_virtualenv", b"f_locals['sitedir']"];
-/// Code that changes `sys.path` in other ways than appending a folder.
-const REARRANGING: [&[u8]; 5] = [
-    b"sys.path.insert",
-    b"sys.path.remove",
-    b"sys.path.clear",
-    b"sys.path[",
-    b"sys.path =",
-];
+/// Code that adds a folder in front of others.
+const INSERTING: [&[u8]; 1] = [b"sys.path.insert"];
+/// Code that changes `sys.path` in other ways than adding a folder.
+const REARRANGING: [&[u8]; 4] = [b"sys.path.remove", b"sys.path.clear", b"sys.path[", b"sys.path ="];
 /// Modules compiled into CPython whose names do not start with `_`: C modules and frozen modules (Python/frozen.c).
 const BUILT_IN: [&[u8]; 34] = [
     b"abc",
@@ -80,6 +78,8 @@ pub struct PythonInterpreter {
     pub search_path: Vec<SearchedFolder>,
     /// The first `.pth` file with a line of code that may add folders.
     pub code: Option<RootPath>,
+    /// A startup file that adds a folder in front of others.
+    pub inserts: Option<RootPath>,
     /// A startup file that changes `sys.path` in other ways.
     pub rearranges: Option<RootPath>,
 }
@@ -144,8 +144,10 @@ impl PythonInterpreter {
         };
         let Ok(found) = rootfs.lookup(&path.absolute()) else {
             // For example a virtual environment that was copied without its base Python.
-            rootfs.lookup_link(&path.absolute()).ok()?;
-            return Some(Err(broken(format!("{path} is a link that leads to no Python"))));
+            let target = rootfs.missing_target(&path.absolute())?;
+            return Some(Err(broken(format!(
+                "{path} is a link to {target}, which is not in the image"
+            ))));
         };
         let NodeKind::File(facts) = &rootfs.node(found.node).kind else {
             return None;
@@ -166,6 +168,7 @@ impl PythonInterpreter {
             // Import hooks run last (sys.meta_path).
             search_path: list.folders.into_iter().chain(list.hooked).collect(),
             code: list.code,
+            inserts: list.inserts,
             rearranges: list.rearranges,
         }))
     }
@@ -327,6 +330,7 @@ struct FolderList<'r> {
     /// All paths seen, even if the folder does not exist.
     known: BTreeSet<RootPath>,
     code: Option<RootPath>,
+    inserts: Option<RootPath>,
     rearranges: Option<RootPath>,
 }
 
@@ -339,6 +343,7 @@ impl<'r> FolderList<'r> {
             hooked: Vec::new(),
             known: BTreeSet::new(),
             code: None,
+            inserts: None,
             rearranges: None,
         }
     }
@@ -413,9 +418,7 @@ impl<'r> FolderList<'r> {
         else {
             let is_known = HARMLESS_CODE.iter().any(|word| memmem::find(line, word).is_some());
             self.code = self.code.take().or_else(|| (!is_known).then(|| file.clone()));
-            if REARRANGING.iter().any(|word| memmem::find(line, word).is_some()) {
-                self.rearranges.get_or_insert_with(|| file.clone());
-            }
+            self.note_changes(file, line);
             return self.is_importable(module);
         };
         for (name, folder) in read_mapping(text).into_iter().take(FOLDERS) {
@@ -426,6 +429,17 @@ impl<'r> FolderList<'r> {
             }
         }
         true
+    }
+
+    /// Records how code changes `sys.path`.
+    fn note_changes(&mut self, file: &RootPath, code: &[u8]) {
+        let says = |words: &[&[u8]]| words.iter().any(|word| memmem::find(code, word).is_some());
+        if says(&INSERTING) {
+            self.inserts.get_or_insert_with(|| file.clone());
+        }
+        if says(&REARRANGING) {
+            self.rearranges.get_or_insert_with(|| file.clone());
+        }
     }
 
     /// Whether a module imported by code may exist. Built-in modules have no file.
@@ -450,16 +464,15 @@ impl<'r> FolderList<'r> {
             (true, Some(_)) => &[b"sitecustomize.py", b"usercustomize.py"],
         };
         for name in names {
-            let first = self.folders.iter().find(|folder| self.has(folder, name));
-            let file = first.map(|folder| folder.real_path.join(name));
-            let text = file.as_ref().and_then(|file| self.rootfs.content(&file.absolute()));
-            let says =
-                |words: &[&[u8]]| text.is_some_and(|text| words.iter().any(|word| memmem::find(text, word).is_some()));
-            self.code = self
-                .code
-                .take()
-                .or_else(|| file.clone().filter(|_| says(&[b"sys.path"])));
-            self.rearranges = self.rearranges.take().or_else(|| file.filter(|_| says(&REARRANGING)));
+            let Some(first) = self.folders.iter().find(|folder| self.has(folder, name)) else {
+                continue;
+            };
+            let file = first.real_path.join(name);
+            let text = self.rootfs.content(&file.absolute()).unwrap_or_default();
+            self.note_changes(&file, text);
+            if memmem::find(text, b"sys.path").is_some() {
+                self.code.get_or_insert(file);
+            }
         }
     }
 }
@@ -524,7 +537,11 @@ fn standard_library(rootfs: &Rootfs, prefix: &RootPath, wanted: Option<&str>) ->
         // In virtual environments and some images `lib64` is a link to `lib`; then Python reports `lib`.
         let is_link = found.path != prefix.join(folder.as_bytes());
         (folder == "lib" || !is_link)
-            .then(|| versions.filter(fits).max())
+            .then(|| {
+                versions
+                    .filter(fits)
+                    .max_by_key(|version| Version::from_str(version.trim_end_matches('t')).ok())
+            })
             .flatten()
             .map(|version| (folder, version))
     })

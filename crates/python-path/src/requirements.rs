@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
 
+use crate::distributions::metadata_values;
 use pep440_rs::{Operator, Version, VersionSpecifiers};
 use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, Pep508Url, Requirement, VersionOrUrl};
 
@@ -97,14 +98,12 @@ impl fmt::Display for DistributionRequirement {
 /// whose marker depends on the patch release of Python.
 pub fn read_requirements(metadata: &[u8], python: &MarkerValues, extras: &[String]) -> Vec<DistributionRequirement> {
     let text = String::from_utf8_lossy(metadata);
-    // The description starts after the first empty line.
-    let head = text.split("\n\n").next().unwrap_or_default();
-    let lines = head.lines().filter_map(|line| line.strip_prefix("Requires-Dist:"));
+    let lines = metadata_values(&text, "Requires-Dist");
     let extras: Vec<ExtraName> = extras
         .iter()
         .filter_map(|extra| ExtraName::from_str(extra).ok())
         .collect();
-    let read = |line: &str| read_requirement(line.trim(), python, &extras);
+    let read = |line: &str| read_requirement(line, python, &extras);
     lines.take(REQUIREMENTS).filter_map(read).collect()
 }
 

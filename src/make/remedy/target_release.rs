@@ -11,7 +11,7 @@ use image_linkage::elf::{ByteString, SymbolRole};
 use image_linkage::escape;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
-use python_path::PythonDistribution;
+use python_path::{ExactRequirement, PythonDistribution};
 
 /// The CUPTI release for an image, and the evidence for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,42 +175,50 @@ pub(super) fn newest_release<'t>(target: &'t ImageFacts, linker: &DynamicLoader,
 /// The exact version that a Python distribution requires. Packages beside the neediest program come first.
 fn pinned(target: &ImageFacts, wanted: &WantedCupti) -> Option<TargetRelease> {
     let site = neediest_consumer(target).and_then(|consumer| site_packages_of(&consumer.object));
-    let distributions = target.related.distributions.iter();
-    let pins = distributions.flat_map(|dist| {
-        dist.pins
-            .iter()
-            .filter_map(move |pin| release_of_pin(target, dist, pin))
-    });
-    let fitting = pins.filter(|(_, pin)| {
+    let mut pins = Vec::new();
+    for dist in &target.related.distributions {
+        for pin in &dist.pins {
+            let release = release_of_pin(target, dist, pin);
+            pins.extend(release.map(|release| (dist, pin.is_optional, release)));
+        }
+    }
+    pins.retain(|(_, _, pin)| {
         let of = |soname: &ByteString| pin.release.soname.as_bytes() == &**soname;
         wanted.soname.as_ref().is_none_or(of)
     });
-    let nearest = fitting.min_by_key(|(of, _)| Some(*of) != site.as_ref());
-    nearest.map(|(_, pin)| pin)
+    let nearest = pins
+        .into_iter()
+        .min_by_key(|(dist, is_optional, _)| (Some(&dist.site) != site.as_ref(), *is_optional));
+    nearest.map(|(_, _, pin)| pin)
 }
 
-/// The release that an exact requirement means, and its package folder. The requirement is a wheel of the library, or a
-/// toolkit that contains one.
-fn release_of_pin<'t>(
-    target: &'t ImageFacts,
-    dist: &'t PythonDistribution,
-    (name, version): &(String, String),
-) -> Option<(&'t RootPath, TargetRelease)> {
+/// The release that an exact requirement means: a wheel of the library, or a toolkit that contains one.
+fn release_of_pin(target: &ImageFacts, dist: &PythonDistribution, pin: &ExactRequirement) -> Option<TargetRelease> {
     let wheels = &target.library.wheels;
-    let is = |of: &Option<String>| of.as_deref().is_some_and(|of| name.starts_with(of));
-    let toolkit = || target.tables.toolkits.iter().find(|toolkit| toolkit.cuda == *version);
+    let is = |of: &Option<String>| of.as_deref().is_some_and(|of| pin.name.starts_with(of));
+    let toolkit = || {
+        target
+            .tables
+            .toolkits
+            .iter()
+            .find(|toolkit| toolkit.cuda == pin.version)
+    };
     let exact = match () {
-        () if is(&wheels.pin) => version.clone(),
+        () if is(&wheels.pin) => pin.version.clone(),
         () if is(&wheels.toolkit) => toolkit()?.cupti.clone(),
         () => return None,
     };
-    let release = TargetRelease {
+    let verb = if pin.is_optional {
+        "has an extra that requires"
+    } else {
+        "requires"
+    };
+    Some(TargetRelease {
         release: target.library.release(parse_cuda_version(&exact)?, Some(exact)),
         is_toolkit: false,
         is_guess: false,
-        because: format!("{} {} requires it", dist.name, dist.version),
-    };
-    Some((&dist.site, release))
+        because: format!("{} {} {verb} it", dist.name, dist.version),
+    })
 }
 
 fn of_runtime(

@@ -89,6 +89,25 @@ impl Rootfs {
         self.walk(path, FinalLink::Stay, None)
     }
 
+    /// The missing path that a dangling link leads to; `None` for any other path.
+    pub fn missing_target(&self, path: &[u8]) -> Option<RootPath> {
+        let mut path = RootPath::new(path);
+        for followed in 0..LINKS {
+            let Ok(found) = self.lookup_link(&path.absolute()) else {
+                return (followed > 0).then_some(path);
+            };
+            let NodeKind::Symlink(target) = &self.node(found.node).kind else {
+                return None;
+            };
+            path = if target.starts_with(b"/") {
+                RootPath::new(target)
+            } else {
+                found.path.parent().join(target)
+            };
+        }
+        None
+    }
+
     /// The facts of the file at `path` after following links; `None` if it is not a regular file.
     pub fn file(&self, path: &[u8]) -> Option<&FileFacts> {
         match &self.node(self.lookup(path).ok()?.node).kind {

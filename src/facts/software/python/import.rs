@@ -73,6 +73,13 @@ impl ImportedObject<'_> {
         if let Some(file) = &self.interpreter.rearranges {
             return Some(format!("{file} changes sys.path"));
         }
+        if let Some(file) = &self.interpreter.inserts
+            && self
+                .environment
+                .is_elsewhere(self.rootfs, self.interpreter, &self.found)
+        {
+            return Some(format!("{file} adds a folder in front of sys.path"));
+        }
         match self.environment.ctypes(self.rootfs, self.interpreter) {
             CtypesSource::Other(file) if is_source(&self.found.path) => {
                 Some(format!("{file} is imported in the place of ctypes"))

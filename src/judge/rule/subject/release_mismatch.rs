@@ -72,12 +72,13 @@ fn pinned(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, Str
         .iter()
         .find(|dist| dist.site == site && dist.name.as_bytes() == inside)?;
     // The name has a CUDA suffix, such as `-cu12`; since CUDA 13 it has none.
-    let (name, version) = dist.pins.iter().find(|(name, _)| name.starts_with(wheel))?;
+    let mut pins = dist.pins.iter().filter(|pin| !pin.is_optional);
+    let pin = pins.find(|pin| pin.name.starts_with(wheel))?;
     // The requirement's own finding already reports an installed wheel of another version.
     let mut unmet = facts.related.unmet.iter();
-    let is_told = |one: &UnmetRequirement| one.metadata == dist.metadata && one.requirement.name == *name;
+    let is_told = |one: &UnmetRequirement| one.metadata == dist.metadata && one.requirement.name == pin.name;
     if unmet.any(|one| is_told(one) && one.installed.is_some()) {
         return None;
     }
-    Some((dist.metadata.clone(), version.clone()))
+    Some((dist.metadata.clone(), pin.version.clone()))
 }
