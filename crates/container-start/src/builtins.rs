@@ -8,7 +8,9 @@ use crate::fields::read_field;
 use crate::launcher_table::is_listed;
 use crate::reader::{Reader, is_volatile, mentions_loader};
 use crate::script::Shell;
-use crate::state::{ALL_EXPORT, ERR_EXIT, EXPAND_ALIASES, NO_CASE_MATCH, NO_GLOB, NULL_GLOB, PIPE_FAIL, State};
+use crate::state::{
+    ALL_EXPORT, ERR_EXIT, EXPAND_ALIASES, EXT_GLOB, NO_CASE_MATCH, NO_GLOB, NULL_GLOB, PIPE_FAIL, State,
+};
 use crate::value::{is_all_hole, is_open};
 
 impl Reader<'_> {
@@ -243,9 +245,10 @@ impl Reader<'_> {
         for word in words {
             match word.as_str() {
                 "nullglob" => state.switch(NULL_GLOB, is_on),
+                "extglob" => state.switch(EXT_GLOB, is_on),
                 "nocasematch" => state.switch(NO_CASE_MATCH, is_on),
                 "expand_aliases" => state.switch(EXPAND_ALIASES, is_on),
-                "-s" | "-u" | "-q" | "extglob" | "inherit_errexit" | "checkwinsize" | "histappend" => {}
+                "-s" | "-u" | "-q" | "inherit_errexit" | "checkwinsize" | "histappend" => {}
                 _ => self.assume_keeps("construct"),
             }
         }

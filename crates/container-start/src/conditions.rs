@@ -8,7 +8,7 @@ use crate::image_files::FileKind;
 use crate::pattern::{quote, unquote};
 use crate::reader::{Reader, is_volatile};
 use crate::script::Shell;
-use crate::state::State;
+use crate::state::{EXT_GLOB, State};
 use crate::value::{is_all_hole, is_open};
 
 /// Three-valued logical AND.
@@ -75,7 +75,10 @@ impl Reader<'_> {
             ConditionalExpr::Binary(binary) => {
                 let left = unquote(&self.operand_pattern(&binary.left, state));
                 let pattern = self.operand_pattern(&binary.right, state);
-                self.decide_binary(&left, binary.op.as_str(), &unquote(&pattern), &pattern, state)
+                // "as if the extglob shell option were enabled"
+                let mut extended = state.clone();
+                extended.switch(EXT_GLOB, state.shell.is_bash());
+                self.decide_binary(&left, binary.op.as_str(), &unquote(&pattern), &pattern, &extended)
             }
             ConditionalExpr::Pattern(_) | ConditionalExpr::Regex(_) | ConditionalExpr::VarRef(_) => None,
         }

@@ -1,9 +1,9 @@
 //! Turns marked words into fields: splitting, braces and file names (POSIX shell, 2.6.5 and 2.6.6).
 
 use crate::image_files::FileKind;
-use crate::pattern::{has_wildcard, quote_letter, unquote};
+use crate::pattern::{has_group, has_wildcard, quote_letter, unquote};
 use crate::reader::Reader;
-use crate::state::{NO_GLOB, NULL_GLOB, State, is_below};
+use crate::state::{EXT_GLOB, NO_GLOB, NULL_GLOB, State, is_below};
 use crate::value::{BREAK, EMPTY, is_open};
 
 /// The maximum names that one pattern may match.
@@ -71,7 +71,7 @@ impl Reader<'_> {
             return vec![text];
         }
         let reason = format!("the files that match {text}");
-        let begin = pattern.split(['*', '?', '[']).next().unwrap_or_default();
+        let begin = pattern.split(['*', '?', '[', '(']).next().unwrap_or_default();
         let begin = begin.rsplit_once('/').map_or("", |(folder, _)| folder);
         let folder = state.absolute(&unquote(begin));
         let is_changed = self.touched.iter().any(|touched| is_below(touched, &folder));
@@ -91,6 +91,9 @@ impl Reader<'_> {
 
     /// The files that match a pattern; `None` if it is not supported or if they are too many.
     pub(crate) fn matching_files(&mut self, pattern: &str, state: &State) -> Option<Vec<String>> {
+        if has_group(pattern) && !state.has(EXT_GLOB) {
+            return None;
+        }
         let mut found = vec![String::new()];
         for (depth, part) in pattern.split('/').enumerate() {
             let slash = if depth > 0 { "/" } else { "" };
@@ -102,6 +105,10 @@ impl Reader<'_> {
                 }
                 for name in self.files.list(&state.absolute(&format!("{folder}{slash}"))) {
                     let is_hidden = name.starts_with('.') && !part.starts_with('.');
+                    if is_hidden && part.get(1..).is_some_and(|rest| rest.starts_with('(')) && part.contains('.') {
+                        // Whether such a group matches a leading dot depends on its alternatives.
+                        return None;
+                    }
                     if self.patterns.matches(part, &name)? && !is_hidden {
                         next.push(format!("{folder}{slash}{name}"));
                     }

@@ -11,6 +11,10 @@ use crate::value::{BREAK, EMPTY, QUOTED, is_open};
 
 /// The maximum bytes of a pattern that is compiled.
 const PATTERN_BYTES: usize = 4096;
+/// The maximum bytes of a text that is compared with `!(…)`: `NAME_MAX` of Linux.
+const EXCEPTION_BYTES: usize = 255;
+/// The maximum number of parts of such texts that are compared in one reading.
+const EXCEPTIONS: usize = 1 << 20;
 /// The characters that have a meaning in patterns and braces.
 const SPECIAL: &str = r"\*?[]{},()|!@+^";
 
@@ -59,37 +63,100 @@ pub(crate) fn remove_backslashes(source: &str) -> String {
 /// Whether marked text has a wildcard.
 pub(crate) fn has_wildcard(pattern: &str) -> bool {
     let is_class = pattern.split_once('[').is_some_and(|(_, rest)| rest.contains(']'));
-    is_class || ["*", "?", "@(", "+(", "!("].iter().any(|sign| pattern.contains(sign))
+    is_class || pattern.contains(['*', '?']) || has_group(pattern)
+}
+
+/// Whether marked text has an extended pattern of bash, such as `@(a|b)`.
+pub(crate) fn has_group(pattern: &str) -> bool {
+    ["@(", "?(", "*(", "+(", "!("].iter().any(|sign| pattern.contains(sign))
+}
+
+/// A compiled pattern.
+enum Matcher {
+    Whole(Regex),
+    /// `BEFORE!(EXCEPT)AFTER`
+    Except([Regex; 3]),
 }
 
 /// Compiled patterns, keyed by text; `None` for an unsupported one.
 #[derive(Default)]
 pub(crate) struct PatternCache {
-    compiled: HashMap<String, Option<Regex>>,
+    compiled: HashMap<String, Option<Matcher>>,
+    exceptions: usize,
 }
 
 impl PatternCache {
     /// Whether the whole text matches; `None` for an unsupported pattern.
     pub(crate) fn matches(&mut self, pattern: &str, text: &str) -> Option<bool> {
-        let compile = || {
-            let source = Some(pattern).filter(|pattern| pattern.len() <= PATTERN_BYTES && !is_open(pattern));
-            Regex::new(&format!(r"(?s)\A(?:{})\z", regex_source(source?)?)).ok()
+        let compile = || compile(Some(pattern).filter(|pattern| pattern.len() <= PATTERN_BYTES && !is_open(pattern))?);
+        let matcher = self.compiled.entry(pattern.to_owned()).or_insert_with(compile);
+        let [before, except, after] = match matcher.as_ref()? {
+            Matcher::Whole(regex) => return Some(regex.is_match(text)),
+            Matcher::Except(parts) => parts,
         };
-        let regex = self.compiled.entry(pattern.to_owned()).or_insert_with(compile);
-        regex.as_ref().map(|regex| regex.is_match(text))
+        if text.len() > EXCEPTION_BYTES || self.exceptions > EXCEPTIONS {
+            return None;
+        }
+        let cuts = || (0..=text.len()).filter_map(|at| text.split_at_checked(at));
+        let begins = cuts().filter(|(head, _)| before.is_match(head));
+        let begins: Vec<&str> = begins.map(|(_, rest)| rest).collect();
+        let ends = cuts().filter(|(_, tail)| after.is_match(tail));
+        let ends: Vec<usize> = ends.map(|(_, tail)| tail.len()).collect();
+        self.exceptions += text.len() + begins.len() * ends.len();
+        let mut middles = begins.iter().flat_map(|rest| {
+            let lengths = ends.iter().filter_map(|end| rest.len().checked_sub(*end));
+            lengths.filter_map(|length| rest.get(..length))
+        });
+        Some(middles.any(|middle| !except.is_match(middle)))
     }
+}
+
+/// Compiles marked text; `None` for a pattern with more than one `!(…)`, or with a bracket before it.
+fn compile(pattern: &str) -> Option<Matcher> {
+    let regex = |source: &str| Regex::new(&format!(r"(?s)\A(?:{})\z", regex_source(source)?)).ok();
+    let Some((before, rest)) = pattern.split_once("!(") else {
+        return Some(Matcher::Whole(regex(pattern)?));
+    };
+    if before.contains('[') {
+        return None;
+    }
+    let mut depth = 1_usize;
+    let end = rest.find(|letter| {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })?;
+    let (except, after) = (rest.get(..end)?, rest.get(end + 1..)?);
+    Some(Matcher::Except([
+        regex(before)?,
+        regex(&format!("@({except})"))?,
+        regex(after)?,
+    ]))
 }
 
 type Letters<'p> = std::iter::Peekable<std::str::Chars<'p>>;
 
-/// Translates marked text to a regular expression; `None` for bash's extended patterns, and for a backslash in the
-/// value of a variable.
+/// Translates marked text to a regular expression; `None` for `!(…)`, for a group without an end, and for a backslash in
+/// the value of a variable.
 fn regex_source(pattern: &str) -> Option<String> {
     let mut source = String::new();
     let mut letters = pattern.chars().peekable();
+    let mut groups = Vec::new();
     while let Some(letter) = letters.next() {
         match letter {
-            '@' | '+' | '?' | '*' | '!' if letters.peek() == Some(&'(') => return None,
+            '!' if letters.peek() == Some(&'(') => return None,
+            '@' | '+' | '?' | '*' if letters.next_if_eq(&'(').is_some() => {
+                source.push_str("(?:");
+                groups.push(letter);
+            }
+            '|' if !groups.is_empty() => source.push('|'),
+            ')' if let Some(kind) = groups.pop() => {
+                source.push(')');
+                source.extend(Some(kind).filter(|kind| *kind != '@'));
+            }
             '\\' => return None,
             '*' => source.push_str(".*"),
             '?' => source.push('.'),
@@ -101,7 +168,7 @@ fn regex_source(pattern: &str) -> Option<String> {
             letter => push_literal(&mut source, letter),
         }
     }
-    Some(source)
+    groups.is_empty().then_some(source)
 }
 
 /// Reads a bracket expression behind its `[`. Without a closing `]`, returns `None` and consumes nothing.
@@ -152,8 +219,19 @@ mod tests {
             ("[!a-c]x", "bx", Some(false)),
             ("[]x]", "]", Some(true)),
             ("[[:digit:]]?", "4é", Some(true)),
-            ("@(tar|zip)", "zip", None),
-            ("!(a)", "b", None),
+            ("*.@(tar|zip)", "a.zip", Some(true)),
+            ("*.@(tar|zip)", "a.zi", Some(false)),
+            ("a?(b|*(c))", "acc", Some(true)),
+            ("+(a|b)", "", Some(false)),
+            ("*(a\\|b)", "a|ba|b", Some(true)),
+            ("(a)", "(a)", Some(true)),
+            ("@(a", "@(a", None),
+            ("!(a|b*)", "c", Some(true)),
+            ("!(a|b*)", "bc", Some(false)),
+            ("x!(@(a)b)*.so", "xabc.so", Some(true)),
+            ("x!(é).so", "xé.so", Some(false)),
+            ("!(a)!(b)", "c", None),
+            ("[!(]a)", "xa)", None),
             ("[", "[", Some(true)),
             ("é*", "éa", Some(true)),
             ("*", "a\nb", Some(true)),

@@ -7,7 +7,7 @@ use crate::commands::Prefix;
 use crate::launch::Process;
 use crate::reader::Reader;
 use crate::script::{Script, Shell};
-use crate::state::{ALL_EXPORT, Flow, INTERACTIVE, State, base_name, exported_variables};
+use crate::state::{ALL_EXPORT, EXT_GLOB, Flow, INTERACTIVE, State, base_name, exported_variables};
 use crate::value::is_open;
 use crate::{Rank, split_place};
 
@@ -130,7 +130,11 @@ impl Reader<'_> {
                 }
             };
             let value = letters.ends_with(['o', 'O']).then(|| words.next()).flatten();
-            options.extend(value.is_some_and(|value| value == "allexport").then_some(ALL_EXPORT));
+            options.extend(match value.map_or("", String::as_str) {
+                "allexport" => Some(ALL_EXPORT),
+                "extglob" => Some(EXT_GLOB),
+                _ => None,
+            });
             options.extend(letters.chars());
         }
         words.next_if(|word| *word == "--");

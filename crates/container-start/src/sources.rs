@@ -51,14 +51,15 @@ impl Reader<'_> {
         let tools: Vec<String> = programs
             .filter(|name| is_listed(&self.launchers.activators, name))
             .collect();
-        if self.is_given_text(text) && kind == "source" {
+        let is_mounted = self.is_given_text(text) && kind == "source";
+        if is_mounted {
             self.lose_search_path(state, "a mounted file", HoleKind::Given);
         } else if tools.is_empty() {
             self.assume_keeps(kind);
         } else {
             self.activate(&tools, state);
         }
-        if text.contains("set ") || kind == "source" {
+        if text.contains("set ") || kind == "source" && !is_mounted {
             self.lose_arguments(state);
         }
         state.options.insert(UNKNOWN_CODE_RAN);

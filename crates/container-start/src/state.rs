@@ -74,6 +74,7 @@ pub(crate) const INTERACTIVE: char = 'i';
 pub(crate) const NULL_GLOB: char = 'N';
 pub(crate) const PIPE_FAIL: char = 'Q';
 pub(crate) const NO_CASE_MATCH: char = 'M';
+pub(crate) const EXT_GLOB: char = 'X';
 pub(crate) const EXPAND_ALIASES: char = 'A';
 /// Unknown code ran, so unset variables may be set.
 pub(crate) const UNKNOWN_CODE_RAN: char = 'U';

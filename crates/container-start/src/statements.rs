@@ -56,9 +56,7 @@ impl Reader<'_> {
         }
         let redirects = &statement.redirects;
         // Only a redirection replaces the input, so only then must it be restored.
-        let has_input = redirects
-            .iter()
-            .any(|redirect| is_input(redirect.kind) && redirect.fd.unwrap_or(0) == 0);
+        let has_input = redirects.iter().any(is_input);
         let input = has_input.then(|| state.input.clone()).flatten();
         if !self.redirect(redirects, &mut state) {
             state.input = if has_input { input } else { state.input };
@@ -77,7 +75,11 @@ impl Reader<'_> {
         let is_background = matches!(statement.terminator, Some(StmtTerminator::Background(_)));
         let connects = redirects.iter().any(|redirect| connects(redirect, &state));
         let output = state.output.clone();
-        if redirects.iter().any(redirects_stdout) {
+        // `exec` without a command redirects the rest of the shell.
+        let is_exec = matches!(&statement.command, Command::Simple(simple)
+            if simple.args.is_empty() && simple.name.span.slice(&state.script.text) == "exec");
+        let destination = self.output_destination(redirects, &mut state);
+        if destination != OutputDestination::Kept {
             state.output = None;
         }
         let mut states = if is_background || has_both && state.shell == Shell::Dash {
@@ -88,10 +90,15 @@ impl Reader<'_> {
         };
         for state in &mut states {
             if has_input {
-                state.input.clone_from(&input);
+                let redirected = is_exec.then(|| self.hole("the standard input"));
+                state.input = redirected.or_else(|| input.clone());
             }
-            if redirects.iter().any(redirects_stdout) {
+            if destination != OutputDestination::Kept {
                 state.output.clone_from(&output);
+            }
+            if destination == OutputDestination::Unknown || destination == OutputDestination::Diverted && is_exec {
+                let hole = self.hole("the output through a file descriptor");
+                state.output.iter_mut().for_each(|output| output.push_str(&hole));
             }
             if connects {
                 state.status = None;
@@ -106,7 +113,17 @@ impl Reader<'_> {
     /// Applies input redirections and records written files. Returns whether the command runs.
     fn redirect(&mut self, redirects: &[Redirect], state: &mut State) -> bool {
         for redirect in redirects {
+            if let Some(name) = &redirect.fd_var {
+                if !state.shell.is_bash() {
+                    self.assume_keeps("construct");
+                }
+                self.set_unknown(name, state);
+            }
             let text = match &redirect.target {
+                _ if redirect.kind == RedirectKind::DupInput && is_input(redirect) => {
+                    state.input = Some(self.hole("the standard input"));
+                    continue;
+                }
                 _ if matches!(redirect.kind, RedirectKind::DupInput | RedirectKind::DupOutput) => continue,
                 RedirectTarget::Heredoc(heredoc) => self.heredoc_text(heredoc, state),
                 RedirectTarget::Word(word) => self.word_text(word, state),
@@ -120,7 +137,7 @@ impl Reader<'_> {
                     if !is_unknown && !self.provides_missing && self.files.stat(&path).is_none() {
                         return false;
                     }
-                    if redirect.fd.unwrap_or(0) == 0 {
+                    if is_input(redirect) {
                         let input = self.file_text(&path).unwrap_or_else(|| self.hole("the standard input"));
                         state.input = Some(input).filter(|_| text != "/dev/null");
                     }
@@ -135,6 +152,30 @@ impl Reader<'_> {
             }
         }
         true
+    }
+
+    /// Where redirections send the standard output, if it is captured. The last one decides.
+    fn output_destination(&mut self, redirects: &[Redirect], state: &mut State) -> OutputDestination {
+        let mut destination = OutputDestination::Kept;
+        for redirect in redirects {
+            if state.output.is_none() || !redirects_stdout(redirect) {
+                continue;
+            }
+            destination = match &redirect.target {
+                RedirectTarget::Word(word) if redirect.kind == RedirectKind::DupOutput => {
+                    match self.word_text(word, state).as_str() {
+                        "1" => destination,
+                        "2" | "-" => OutputDestination::Diverted,
+                        text if is_open(text) || text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                            OutputDestination::Unknown
+                        }
+                        _ => OutputDestination::Diverted,
+                    }
+                }
+                _ => OutputDestination::Diverted,
+            };
+        }
+        destination
     }
 
     fn run_command(&mut self, command: &Command, state: State) -> Vec<State> {
@@ -175,7 +216,12 @@ impl Reader<'_> {
                 state.finish(holds)
             }
             CompoundCommand::Time(command) => match &command.command {
-                Some(statement) => self.run_statement(statement, state),
+                Some(statement) if state.shell.is_bash() => self.run_statement(statement, state),
+                // Elsewhere it is a program, so its command runs in a child.
+                Some(statement) => {
+                    self.run_statement(statement, state.copied());
+                    state.finish(None)
+                }
                 None => state.finish(Some(true)),
             },
             CompoundCommand::Select(_)
@@ -274,10 +320,20 @@ fn define_function(function: &FunctionDef, mut state: State) -> Vec<State> {
     state.finish(Some(true))
 }
 
-/// Whether a redirection is for reading.
-fn is_input(kind: RedirectKind) -> bool {
-    use RedirectKind::{HereDoc, HereDocStrip, HereString, Input};
-    matches!(kind, HereDoc | HereDocStrip | HereString | Input)
+/// The destination of a command's standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OutputDestination {
+    Kept,
+    Diverted,
+    /// A copy of a file descriptor, which may be the same output.
+    Unknown,
+}
+
+/// Whether a redirection replaces the standard input.
+fn is_input(redirect: &Redirect) -> bool {
+    use RedirectKind::{DupInput, HereDoc, HereDocStrip, HereString, Input};
+    let is_input = matches!(redirect.kind, DupInput | HereDoc | HereDocStrip | HereString | Input);
+    is_input && redirect.fd.unwrap_or(0) == 0 && redirect.fd_var.is_none()
 }
 
 /// Whether a redirection connects to a port (Bash manual, 3.6), which may fail.
@@ -293,5 +349,5 @@ fn connects(redirect: &Redirect, state: &State) -> bool {
 fn redirects_stdout(redirect: &Redirect) -> bool {
     use RedirectKind::{Append, Clobber, DupOutput, Output, OutputBoth};
     let is_output = matches!(redirect.kind, Append | Clobber | DupOutput | Output);
-    redirect.kind == OutputBoth || is_output && redirect.fd.unwrap_or(1) == 1
+    redirect.kind == OutputBoth || is_output && redirect.fd.unwrap_or(1) == 1 && redirect.fd_var.is_none()
 }

@@ -6,9 +6,9 @@ use shuck_ast::{
 };
 
 use crate::fields::split_text;
-use crate::pattern::{quote, remove_backslashes, unquote};
+use crate::pattern::{has_group, quote, remove_backslashes, unquote};
 use crate::reader::Reader;
-use crate::state::{NO_CASE_MATCH, State};
+use crate::state::{EXT_GLOB, NO_CASE_MATCH, State};
 use crate::statements::common_status;
 use crate::value::{EMPTY, is_open};
 
@@ -122,7 +122,9 @@ impl Reader<'_> {
                 WordPart::DoubleQuoted { parts, dollar } => {
                     let sign = if *dollar && !state.shell.is_bash() { "$" } else { "" };
                     let inner = self.expand(parts, Context::Quoted, state);
-                    let empty = Some(EMPTY).filter(|_| parts.is_empty());
+                    // `"$@"` without arguments makes no field.
+                    let is_literal = parts.iter().all(|part| matches!(part.kind, WordPart::Literal(_)));
+                    let empty = Some(EMPTY).filter(|_| is_literal && inner.is_empty());
                     sign.chars().chain(empty).chain(inner.chars()).collect()
                 }
                 WordPart::Variable(name) => self.expand_variable(name, part.span, context, state),
@@ -201,7 +203,14 @@ impl Reader<'_> {
                 PatternPart::AnyChar => "?".to_owned(),
                 PatternPart::CharClass(class) => remove_backslashes(class.slice(&state.script.text)),
                 PatternPart::Word(word) => self.word_pattern(word, state),
-                PatternPart::Group { .. } => self.hole("an extended pattern"),
+                // HACK: shuck-parser 0.2.8 does not see the quotes inside a group.
+                PatternPart::Group { .. } if part.span.slice(&state.script.text).contains(['"', '\'', '\\']) => {
+                    self.hole("an extended pattern with quotes")
+                }
+                PatternPart::Group { kind, patterns } => {
+                    let inner: Vec<String> = patterns.iter().map(|inner| self.case_pattern(inner, state)).collect();
+                    [kind.prefix().to_string(), inner.join("|")].join("(") + ")"
+                }
             };
         }
         text
@@ -212,7 +221,8 @@ impl Reader<'_> {
         if pattern == "*" {
             return Some(true);
         }
-        let is_known = !is_open(text) && !is_open(pattern) && !state.has(NO_CASE_MATCH);
+        let is_open = is_open(text) || is_open(pattern) || has_group(pattern) && !state.has(EXT_GLOB);
+        let is_known = !is_open && !state.has(NO_CASE_MATCH);
         is_known.then(|| self.patterns.matches(pattern, text)).flatten()
     }
 
