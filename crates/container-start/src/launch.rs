@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::image_files::FileKind;
 use crate::launcher_table::is_listed;
 use crate::reader::{DEPTH, Reader, mentions_loader};
+use crate::script::snippet;
 use crate::state::{State, Variable, base_name};
 use crate::value::{clean_text, is_open};
 use crate::{Environment, Rank, StartedProgram};
@@ -19,6 +20,19 @@ pub(crate) const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:
 const SET_ID: u32 = 0o6000;
 /// The maximum bytes of a file that are searched for a loader variable.
 const MENTION_BYTES: usize = 64 << 10;
+/// The ends of the names of Python's functions that replace the environment (os, subprocess).
+const ENVIRONMENT_CALLS: [&str; 10] = [
+    "execve(",
+    "execle(",
+    "execvpe(",
+    "execlpe(",
+    "spawnve(",
+    "spawnle(",
+    "spawnvpe(",
+    "spawnlpe(",
+    "posix_spawn(",
+    "environ.clear(",
+];
 
 pub(crate) type ProcessEnvironment = BTreeMap<String, String>;
 
@@ -28,6 +42,8 @@ pub(crate) struct Process {
     pub words: Vec<String>,
     pub environment: ProcessEnvironment,
     pub is_loader_argument: bool,
+    /// Whether a launcher may find its program elsewhere than on `PATH`.
+    pub may_be_elsewhere: bool,
 }
 
 impl Process {
@@ -36,6 +52,7 @@ impl Process {
             words,
             environment,
             is_loader_argument: false,
+            may_be_elsewhere: false,
         }
     }
 
@@ -141,6 +158,9 @@ impl Reader<'_> {
             let text = format!("`{snippet}` starts what it starts with the variables that it has itself");
             self.assume("launcher", &text);
         }
+        if is_python(name) {
+            self.note_python_environment(process, state);
+        }
         let text = self.file_text(&path).filter(|_| !is_object);
         let first_line = text.as_deref().and_then(|text| text.strip_prefix("#!"));
         let first_line = first_line.map(|text| text.split('\n').next().unwrap_or_default().trim());
@@ -189,6 +209,33 @@ impl Reader<'_> {
             && (is_listed(&self.launchers.starters, name) || words.any(|word| names_program(word)))
     }
 
+    /// Records the first line of a Python script that starts a program with an environment of its own.
+    fn note_python_environment(&mut self, process: &Process, state: &State) {
+        for word in process.words.iter().skip(1) {
+            let path = state.absolute(word);
+            let Some(text) = self.file_text(&path) else { continue };
+            let has_processes = text.contains("subprocess");
+            let is_own = |line: &&str| {
+                let passes = |sign: char| line.contains(&format!("{sign}env="));
+                has_processes && ['(', ',', ' ', '\t'].into_iter().any(passes)
+                    || ENVIRONMENT_CALLS.iter().any(|call| line.contains(call))
+            };
+            let lines = text.lines().enumerate();
+            let Some((number, line)) = lines
+                .filter(|(_, line)| !line.trim_start().starts_with('#'))
+                .find(|(_, line)| is_own(line))
+            else {
+                continue;
+            };
+            let place = format!("{path}:{}", number + 1);
+            let text = format!(
+                "`{}` starts its program with the variables that it has itself",
+                snippet(line)
+            );
+            self.assume_at("launcher", &place, &text);
+        }
+    }
+
     /// The command of `find -exec`.
     fn find_exec_words(&mut self, process: &Process) -> Option<Vec<String>> {
         let is_exec = |word: &&String| matches!(word.as_str(), "-exec" | "-execdir" | "-ok");
@@ -224,6 +271,7 @@ impl Reader<'_> {
             directory: value(&state.directory),
             rank,
             is_loader_argument: process.is_loader_argument,
+            may_be_elsewhere: process.may_be_elsewhere,
             place: self.place.clone(),
             assumptions: Vec::new(),
         });

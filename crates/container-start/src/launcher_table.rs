@@ -60,6 +60,8 @@ pub enum OptionEffect {
     Unset,
     /// Sets a variable from `NAME=VALUE`.
     Set,
+    /// Sets variables from `NAME=VALUE,NAME=VALUE`.
+    SetList,
     /// Changes the working directory.
     Directory,
     /// Changes the user.
@@ -125,6 +127,8 @@ pub enum LaunchEnvironment {
     Kept,
     /// Assumed unchanged.
     Assumed,
+    /// Unchanged, except for the launcher's own libraries in `LD_PRELOAD`.
+    Preloading,
     /// Reset as sudo(8) does.
     Sudo,
     /// Reset as su(1) and runuser(1) do.
@@ -189,6 +193,12 @@ pub(crate) struct GivenOptions {
 }
 
 impl Launcher {
+    /// Whether it may find a program that the image's `PATH` lacks, without an option for that.
+    pub(crate) fn finds_more(&self) -> bool {
+        use LaunchEnvironment::{Activated, Assumed, Project};
+        matches!(self.environment, Assumed | Project | Activated) || self.operands == Operands::Unknown
+    }
+
     /// Reads the options behind the program name. Stops at the first operand, or behind an option that splits.
     pub(crate) fn read_options(&self, words: &[String]) -> GivenOptions {
         let mut given = GivenOptions::default();

@@ -36,10 +36,15 @@ impl Reader<'_> {
             let again: Vec<String> = [name.clone()].into_iter().chain(words).chain(given.rest).collect();
             given = launcher.read_options(&again);
         }
+        process.may_be_elsewhere |= launcher.finds_more() || given.has(OptionEffect::Unknown);
         let mut rest = std::mem::take(&mut given.rest);
         match launcher.environment {
             LaunchEnvironment::Kept => {}
             LaunchEnvironment::Assumed => self.assume_keeps("launcher"),
+            LaunchEnvironment::Preloading => {
+                let text = format!("the libraries that `{tool}` preloads keep the search of the program");
+                self.assume("launcher", &text);
+            }
             LaunchEnvironment::Account => rest = self.account_words(tool, &given, rest, process, state),
             LaunchEnvironment::Sudo => rest = self.sudo_words(&given, rest, process, state),
             LaunchEnvironment::Loader => self.apply_loader_options(&given, &rest, process),
@@ -137,10 +142,10 @@ impl Reader<'_> {
                 OptionEffect::Clear => process.environment.clear(),
                 OptionEffect::Unset if is_open(value) => self.assume_keeps("name"),
                 OptionEffect::Unset => drop(process.environment.remove(value)),
-                OptionEffect::Set => {
-                    if let Some((name, value)) = value.split_once('=') {
-                        process.set(name, value);
-                    }
+                OptionEffect::Set | OptionEffect::SetList => {
+                    let is_separator = |letter| *effect == OptionEffect::SetList && letter == ',';
+                    let pairs = value.split(is_separator).filter_map(|pair| pair.split_once('='));
+                    pairs.for_each(|(name, value)| process.set(name, value));
                 }
                 OptionEffect::Directory => state.directory = state.absolute(value),
                 OptionEffect::User => state.user = self.user(value),

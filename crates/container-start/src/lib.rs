@@ -94,6 +94,8 @@ pub struct StartedProgram {
     pub rank: Rank,
     /// Whether it is an argument of the dynamic loader itself (`ld.so PROGRAM`).
     pub is_loader_argument: bool,
+    /// Whether a launcher may find it elsewhere than on `PATH`.
+    pub may_be_elsewhere: bool,
     /// The place that starts it: `/entry.sh:12`, or `config`.
     pub place: String,
     /// The assumptions on the path to it.

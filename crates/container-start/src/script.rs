@@ -89,11 +89,16 @@ impl Script {
 
     /// The first line of a node's source, truncated.
     pub(crate) fn snippet(&self, span: Span) -> String {
-        let text = span.slice(&self.text).lines().next().unwrap_or_default().trim();
-        match text.char_indices().nth(SNIPPET) {
-            Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-            None => text.to_owned(),
-        }
+        snippet(span.slice(&self.text))
+    }
+}
+
+/// The first line of a text, truncated.
+pub(crate) fn snippet(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default().trim();
+    match line.char_indices().nth(SNIPPET) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line.to_owned(),
     }
 }
 

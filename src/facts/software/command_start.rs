@@ -4,6 +4,7 @@ use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::elf_at;
 use crate::facts::objects::start_failure::{FailureCure, StartFailure, permission_cure};
 use crate::facts::software::consumers::CuptiConsumer;
+use container_start::Value;
 use image_linkage::elf::{ElfFacts, ElfProblem};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
@@ -90,7 +91,7 @@ pub(crate) fn find_command_failure(
         context: &first,
         config,
     };
-    let failure = start.failure()?;
+    let failure = start.failure().or_else(|| start.launcher_failure())?;
     let ended = consumers.iter().filter(|consumer| failure.ends_program_of(consumer));
     // The finding of a single consumer shows the loader's search. Several such findings would repeat each other.
     (ended.count() != 1).then_some(failure)
@@ -153,6 +154,27 @@ impl CommandStart<'_> {
         Some(plain_failure(format!("{}: {why}", shown(&script?)), None))
     }
 
+    /// Why a launcher in the image config, such as nsys or tini, finds no program.
+    fn launcher_failure(&self) -> Option<CommandFailure> {
+        let programs = &self.context.commands.start.programs;
+        let [program] = programs.as_slice() else { return None };
+        let words: Option<Vec<String>> = program
+            .words
+            .iter()
+            .map(|word| word.text().map(str::to_owned))
+            .collect();
+        let words = words.filter(|words| self.config.command.ends_with(words))?;
+        let path = self.context.commands.environment.get("PATH").map(String::as_str);
+        let has_own_path = program
+            .environments
+            .iter()
+            .any(|environment| environment.variables.get("PATH").and_then(Value::text) != path);
+        if program.path.is_some() || program.may_be_elsewhere || has_own_path || program.place != "config" {
+            return None;
+        }
+        self.find(words.first()?, None).err()
+    }
+
     /// The path of a program or interpreter; `None` if the engine or host may provide it.
     fn find(&self, name: &str, script: Option<&Vec<u8>>) -> Result<Option<Vec<u8>>, CommandFailure> {
         let rootfs = &self.context.rootfs;
@@ -170,12 +192,14 @@ impl CommandStart<'_> {
                 .split(':')
                 .map(|folder| if folder.is_empty() { "." } else { folder });
             let places = folders.map(|folder| self.context.path_in_working_dir(format!("{folder}/{name}").as_bytes()));
+            let mut links = places.clone().filter_map(|place| self.dangling_link(&place));
             let mut places = places.filter(|place| rootfs.file(place).is_some());
             match places.next() {
                 Some(path) => path,
                 None if path.split(':').any(|folder| self.is_filled(folder.as_bytes())) => return Ok(None),
                 None => {
-                    let words = format!("exec: \"{shown_name}\": executable file not found in $PATH");
+                    let link = links.next().map_or_else(String::new, |link| format!(": {link}"));
+                    let words = format!("exec: \"{shown_name}\": executable file not found in $PATH{link}");
                     return Err(plain_failure(words, None).without(name.as_bytes()));
                 }
             }
@@ -187,12 +211,28 @@ impl CommandStart<'_> {
             (Ok(_) | Err(LookupError::Denied(_)), _) => Ok(Some(path)),
             (Err(_), Some(script)) => {
                 let script = shown(script);
-                let why = format!("No such file or directory: its interpreter {shown_name} is not in the image");
+                let link = self.dangling_link(&path);
+                let link = link.unwrap_or_else(|| format!("{shown_name} is not in the image"));
+                let why = format!("No such file or directory: its interpreter {link}");
                 let program = rootfs.lookup(script.as_bytes()).ok().map(|found| found.path);
                 Err(plain_failure(format!("{script}: {why}"), program).without(&path))
             }
-            (Err(error), None) => Err(plain_failure(format!("exec: \"{shown_name}\": {error}"), None).without(&path)),
+            (Err(error), None) => {
+                let link = self
+                    .dangling_link(&path)
+                    .map_or_else(String::new, |link| format!(": {link}"));
+                Err(plain_failure(format!("exec: \"{shown_name}\": {error}{link}"), None).without(&path))
+            }
         }
+    }
+
+    /// A dangling link and its target, in words.
+    fn dangling_link(&self, path: &[u8]) -> Option<String> {
+        let target = self.context.rootfs.missing_target(path)?;
+        Some(format!(
+            "{} is a link to {target}, which is not in the image",
+            shown(path)
+        ))
     }
 
     /// Whether an engine or a host may put files at a path: in one of its directories, or in a volume.
