@@ -132,6 +132,7 @@ fn join_facts(
         dangling: scan.found.dangling,
         headers: scan.found.headers,
         consumers: asked.consumers,
+        silent_programs: asked.silent_programs,
         undecided: asked.undecided,
         command_failure: asked.command_failure,
         assumptions: asked.assumptions,

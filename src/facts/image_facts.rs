@@ -84,6 +84,8 @@ pub struct ImageFacts {
     pub headers: Vec<(RootPath, usize)>,
     /// The consumers of CUPTI.
     pub consumers: Vec<CuptiConsumer>,
+    /// Known programs that request nothing, because CUPTI is part of them or was left out.
+    pub silent_programs: Vec<CuptiConsumer>,
     /// Objects that may open CUPTI under names that are not whole in their bytes.
     pub undecided: Vec<UndecidedOpener>,
     /// Why the container's own command does not start.
@@ -137,6 +139,20 @@ impl ImageFacts {
     /// Whether the container's own command executes this program or interpreter.
     pub fn is_commands(&self, program: &RootPath) -> bool {
         self.contexts.as_is.entry.executable.as_ref() == Some(program)
+    }
+
+    /// The consumers, and the known programs that request nothing.
+    pub fn programs(&self) -> impl Iterator<Item = &CuptiConsumer> {
+        self.consumers.iter().chain(&self.silent_programs)
+    }
+
+    /// The programs that the library is part of.
+    pub fn programs_with_library(&self) -> impl Iterator<Item = &CuptiConsumer> {
+        let has_library = |program: &&CuptiConsumer| {
+            let mut builds = self.related.builds.iter();
+            builds.any(|build| build.has_library && build.object == program.object)
+        };
+        self.silent_programs.iter().filter(has_library)
     }
 
     /// Whether a consumer gets nothing because the container's own command does not start; it then has no finding of

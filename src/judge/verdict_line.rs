@@ -6,6 +6,8 @@ use super::outcome::{AuditedImage, RunExit};
 use super::rule::{Finding, Severity};
 use crate::facts::{CuptiConsumer, CuptiStatus, FailureImpact};
 
+/// The length of the reasons in the line, in bytes, from which further ones are only counted.
+const LINE: usize = 200;
 /// The end of the loader's message about a missing file.
 const NOT_FOUND: &str = ": cannot open shared object file: No such file or directory";
 
@@ -67,10 +69,13 @@ impl AuditedImage {
         };
         let warnings = self.count(Severity::Warning);
         match self.worst(|finding| finding.severity == Severity::Warning) {
-            Some(finding) if warnings == 1 => format!("{words}; 1 warning: {}", self.with_others(cause(finding))),
+            Some(finding) if warnings == 1 => format!(
+                "{words}; 1 warning: {}",
+                self.with_others(&first_reasons(cause(finding)))
+            ),
             Some(finding) => format!(
                 "{words}; {warnings} warnings, first: {}",
-                self.with_others(cause(finding))
+                self.with_others(&first_reasons(cause(finding)))
             ),
             None if self.asked_names().is_some() => format!("{words}; {}", self.library_words()),
             None => words,
@@ -85,12 +90,22 @@ impl AuditedImage {
     }
 
     fn failure_words(&self, finding: &Finding) -> String {
-        let cause = self.with_others(cause(finding));
+        let cause = self.with_others(&first_reasons(cause(finding)));
         match self.asked_names() {
             _ if finding.verdict.is_some() => cause,
             Some(names) => format!("not ready for {names}: {cause}"),
             None if self.loads() => cause,
-            None => format!("{} does not load: {cause}", self.facts.library.name),
+            None => format!("{} does not load{}", self.facts.library.name, self.reason_words(&cause)),
+        }
+    }
+
+    /// Why the library does not load, or that no program asks for the absent library.
+    fn reason_words(&self, cause: &str) -> String {
+        let facts = &self.facts;
+        let is_asked = !facts.consumers.is_empty() || !facts.undecided.is_empty();
+        match facts.status.as_is {
+            CuptiStatus::Absent if !is_asked => "; no program of the image asks for it".to_owned(),
+            _ => format!(": {cause}"),
         }
     }
 
@@ -123,7 +138,9 @@ impl AuditedImage {
     }
 
     fn loads(&self) -> bool {
-        self.facts.status.as_is == CuptiStatus::Loadable || self.served().next().is_some()
+        let facts = &self.facts;
+        let is_part = || facts.consumers.is_empty() && facts.programs_with_library().next().is_some();
+        facts.status.as_is == CuptiStatus::Loadable || self.served().next().is_some() || is_part()
     }
 
     fn served(&self) -> impl Iterator<Item = &CuptiConsumer> {
@@ -149,7 +166,10 @@ impl AuditedImage {
                 format!("{name} is in the image; whether a program loads it is known only at run time")
             }
             CuptiStatus::Unloadable => format!("{name} is in the image, but does not load"),
-            CuptiStatus::HeadersOnly | CuptiStatus::Absent => format!("{name} is not in the image"),
+            CuptiStatus::HeadersOnly | CuptiStatus::Absent => match names(facts.programs_with_library()).as_str() {
+                "" => format!("{name} is not in the image"),
+                programs => format!("{name} is part of {programs}"),
+            },
         }
     }
 }
@@ -157,6 +177,22 @@ impl AuditedImage {
 /// The failing program and the reason, if the rule has such a text; else the finding's message.
 fn cause(finding: &Finding) -> &str {
     finding.verdict.as_deref().unwrap_or(&finding.message)
+}
+
+/// The reasons that fit into a line; a program may lack dozens of libraries.
+fn first_reasons(cause: &str) -> String {
+    let reasons: Vec<&str> = cause.split("; ").collect();
+    let mut length = 0;
+    let fits = |reason: &&&str| {
+        length += reason.len();
+        length <= LINE
+    };
+    let shown = reasons.iter().take_while(fits).count().max(1);
+    let first = reasons.get(..shown).unwrap_or_default().join("; ");
+    match reasons.len() - shown {
+        0 => first,
+        more => format!("{first}; and {more} more"),
+    }
 }
 
 /// The names of programs, without duplicates.

@@ -113,6 +113,9 @@ pub struct ConsumerProfile {
     pub build: Option<BuildFlags>,
     /// The effect of a missing library.
     pub required: FailureImpact,
+    /// The effect if its object cannot be loaded, unless that is the same.
+    #[serde(default)]
+    pub unloaded: Option<FailureImpact>,
     /// The id of the requested library.
     #[serde(default = "default_library")]
     pub library: String,

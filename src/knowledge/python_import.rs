@@ -1,5 +1,7 @@
 //! Describes what a Python import maps before the requesting object is loaded: the key `python` in a consumer's file.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::library_release::version_numbers;
@@ -21,9 +23,9 @@ pub struct PythonImport {
     /// `{library}`.
     #[serde(default)]
     pub places: Vec<String>,
-    /// The libraries that only some versions request, so an import does not fail without them.
+    /// The first version that opens a library; older ones do not.
     #[serde(default)]
-    pub optional: Vec<String>,
+    pub since: BTreeMap<String, String>,
     /// The file names of libraries that it maps. An extension that needs one of them must be imported later.
     #[serde(default)]
     pub brings: Vec<String>,
@@ -84,6 +86,18 @@ pub enum LibraryRow {
 }
 
 impl PythonImport {
+    /// The libraries and steps of one version of the distribution. An unknown version counts as the newest.
+    #[must_use]
+    pub fn of_version(&self, version: Option<&str>) -> Self {
+        let mut python = self.clone();
+        python.libraries.retain(|library| {
+            let since = self.since.get(library).zip(version);
+            since.is_none_or(|(since, version)| version_numbers(since) <= release_numbers(version))
+        });
+        python.steps.retain(|step| step.is_of_version(version));
+        python
+    }
+
     /// The patterns to search for a library.
     pub fn places_of(&self, library: &str) -> Vec<String> {
         let (folder, name) = library.split_once('/').unwrap_or(("", library));
@@ -94,7 +108,7 @@ impl PythonImport {
 
 impl ImportStep {
     /// Whether this version of the distribution takes the step; an unknown version counts as the newest.
-    pub fn is_of_version(&self, version: Option<&str>) -> bool {
+    fn is_of_version(&self, version: Option<&str>) -> bool {
         let Some(version) = version.map(release_numbers) else {
             return self.before.is_none();
         };

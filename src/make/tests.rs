@@ -52,6 +52,10 @@ fn every_command_says_the_same_of_every_fixture_in_every_phase() {
                 plan.unmet.is_empty() || plan.verdict != Verdict::Pass,
                 "an unmet wish passes",
             );
+            expect(
+                !says_absent(plan) || !a_tool_is_ready(&audit.facts, &known, phase),
+                "only CUPTI is missing, and a tool of the phase is ready",
+            );
             for tool in ready_tools_without_cupti(&audit.facts, &known, phase, plan) {
                 expect(false, &format!("{tool} is ready, and CUPTI is missing for it"));
             }
@@ -83,6 +87,20 @@ fn conditions() -> GatherOptions {
         limits: Limits::default(),
         start: StartOverrides::default(),
     }
+}
+
+/// Whether the phase only fails or warns because the image lacks CUPTI.
+fn says_absent(plan: &Plan) -> bool {
+    plan.because == ["cupti-absent"] && plan.unmet.is_empty()
+}
+
+/// Whether a tool that the phase serves is ready, and its program has CUPTI.
+fn a_tool_is_ready(facts: &ImageFacts, known: &Knowledge, phase: &Phase) -> bool {
+    let installed = find_installed_tools(facts, &known.profilers, &[]);
+    assess_tools(facts, &installed, &known.profilers).iter().any(|tool| {
+        let has_program = tool.profiler.profile.consumer.is_some() && phase.serves.contains(&tool.profiler.id);
+        has_program && tool.here.as_is.state == ReadinessState::Ready
+    })
 }
 
 /// The ready tools of the phase whose program lacks CUPTI in each of its copies.

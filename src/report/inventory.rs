@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::text::write_more;
 use super::text_layout::{
     BAD, BOLD, DIM, DOUBTFUL, TextDetail, TextLayout, count_words, joined, search_table, styled, wrap_line,
     wrap_paragraph,
@@ -31,9 +32,11 @@ pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLay
         "{}",
         styled(BOLD, format!("copies of {}", facts.library.file_stem()))
     );
-    for copy in shown {
+    let most = item_limit(layout);
+    for copy in shown.iter().take(most) {
         write_copy(out, copy, facts, layout.width);
     }
+    write_more(out, "  ", shown.len().saturating_sub(most));
     if !private_copies.is_empty() {
         let owners: BTreeSet<&str> = private_copies.iter().map(|copy| &*copy.owner.name).collect();
         let (number, owners) = (count_words(private_copies.len(), "copy"), joined(owners, ", "));
@@ -41,6 +44,14 @@ pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLay
         let _ = writeln!(out, "  {}", styled(DIM, words));
     }
     out.push('\n');
+}
+
+/// The maximum number of copies, and of programs.
+fn item_limit(layout: TextLayout) -> usize {
+    match layout.detail {
+        TextDetail::All => usize::MAX,
+        _ => 4,
+    }
 }
 
 fn write_copy(out: &mut String, copy: &CuptiCopy, facts: &ImageFacts, width: usize) {
@@ -74,7 +85,8 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
         "{}",
         styled(BOLD, format!("programs that ask for {}", facts.library.name))
     );
-    for consumer in &facts.consumers {
+    let most = item_limit(layout);
+    for consumer in facts.consumers.iter().take(most) {
         let gets = &consumer.outcome.as_is;
         let (name, asks) = (styled(BOLD, &consumer.name), request_words(consumer));
         let object = styled(DIM, consumer.object.to_string());
@@ -97,6 +109,7 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
             out.push_str(&search_table(&steps, "      "));
         }
     }
+    write_more(out, "  ", facts.consumers.len().saturating_sub(most));
     // The loader resolves a request before any code runs. A script runs other code before its request, so a note says
     // that.
     let mut scripts = facts.consumers.iter().filter(|consumer| consumer.is_script());

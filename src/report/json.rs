@@ -279,7 +279,7 @@ fn unless_empty(text: &str) -> Option<&str> {
 fn python(used: &PythonUse) -> Value {
     let (interpreter, site, why_not) = match used {
         PythonUse::Imported { interpreter, site } => (Some(interpreter.to_string()), site, None),
-        PythonUse::Unreachable { site, why } => (None, site, Some(why)),
+        PythonUse::Unreachable { site, why, .. } => (None, site, Some(why)),
     };
     json!({"interpreter": interpreter, "site": site.to_string(), "why_not": why_not})
 }

@@ -7,7 +7,7 @@ use std::io;
 use super::blocks::Block;
 use super::build_file::{CheckedBuildFile, check_page};
 use super::links::asked_words;
-use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_line, wrap_paragraph};
+use super::text_layout::{BOLD, DIM, count_words, search_table, shorten, styled, wrap_line, wrap_paragraph};
 pub(crate) use super::text_layout::{TextDetail, TextLayout};
 use super::words::{
     ReportTone, command_text, fix_lines, gap_lines, image_name, layer_words, layers_words, platform_name,
@@ -18,9 +18,17 @@ use super::{command, inventory, phases};
 use crate::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::{Finding, Severity, SuppressionMark};
+use image_linkage::loader::TraceLine;
 
-/// The maximum number of a finding's locations without -v.
-const PLACES: usize = 8;
+/// Without -v: the maximum number of a finding's locations, and of its messages.
+const PLACES: usize = 6;
+/// Without -v: the maximum number of steps of a search.
+const STEPS: usize = 8;
+/// Without -v: the number of lines from which further findings have only one line each, and the maximum of these.
+const FULL_LINES: usize = 40;
+const SHORT_FINDINGS: usize = 8;
+/// Without -v: the maximum length of a message in characters.
+const MESSAGE: usize = 400;
 
 /// The text report: all images in sequence, separated by an empty line.
 pub(crate) struct TextReport {
@@ -154,16 +162,34 @@ fn fix_command(out: &mut String, audit: &AuditedImage) {
 /// The problems in full; suppressed ones come last.
 fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     // Nearly every image has notes. In full they would push urgent findings off the screen.
-    let (short, full): (Vec<&Finding>, Vec<&Finding>) = audit.counting().partition(|finding| is_short(finding, layout));
-    let mut tables = BTreeSet::new();
+    let (notes, full): (Vec<&Finding>, Vec<&Finding>) = audit.counting().partition(|finding| is_short(finding, layout));
+    let is_cut = layout.detail < TextDetail::All;
+    let (mut tables, mut lines, mut short) = (BTreeSet::new(), 0, Vec::new());
+    let mut told: Vec<&Finding> = Vec::new();
     for finding in full {
-        self::finding(out, finding, &audit.facts, layout, &mut tables);
+        let is_told = told.iter().any(|other| {
+            (&other.rule, &other.fix, &other.commands) == (&finding.rule, &finding.fix, &finding.commands)
+        });
+        let (mut text, mut shown) = (String::new(), tables.clone());
+        self::finding(&mut text, finding, &audit.facts, layout, &mut shown);
+        let is_first = lines == 0;
+        lines += text.lines().count();
+        if is_cut && (is_told || !is_first && lines > FULL_LINES) {
+            short.push(finding);
+        } else {
+            out.push_str(&text);
+            tables = shown;
+            told.push(finding);
+        }
     }
-    for note in &short {
+    short.extend(notes);
+    for note in short.iter().take(SHORT_FINDINGS) {
         let cause = note.follows.as_ref().map(|cause| format!(" (goes with {cause})"));
-        let line = format!("{}: {}{}", label(note), note.message, cause.unwrap_or_default());
+        let message = message_text(note, layout);
+        let line = format!("{}: {message}{}", label(note), cause.unwrap_or_default());
         out.push_str(&wrap_line(&line, layout.width));
     }
+    write_more(out, "", short.len().saturating_sub(SHORT_FINDINGS));
     if !short.is_empty() {
         out.push('\n');
     }
@@ -171,6 +197,21 @@ fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
         if let Some(suppressed) = &finding.suppressed {
             self::suppressed(out, finding, suppressed, layout);
         }
+    }
+}
+
+/// The number of further lines, which `-v` shows.
+pub(super) fn write_more(out: &mut String, indent: &str, more: usize) {
+    if more > 0 {
+        let _ = writeln!(out, "{indent}{}", styled(DIM, format!("… {more} more, -v shows them")));
+    }
+}
+
+/// The message, which may list hundreds of libraries.
+fn message_text(finding: &Finding, layout: TextLayout) -> String {
+    match layout.detail {
+        TextDetail::All => finding.message.clone(),
+        _ => shorten(&finding.message, MESSAGE),
     }
 }
 
@@ -198,11 +239,11 @@ fn name(finding: &Finding) -> String {
 
 /// A finding. A search that an earlier finding showed is not repeated.
 fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: TextLayout, tables: &mut BTreeSet<String>) {
-    let message = styled(BOLD, &finding.message);
+    let message = styled(BOLD, message_text(finding, layout));
     out.push_str(&wrap_line(&format!("{}: {message}", label(finding)), layout.width));
     // A missing library may have hundreds of requesters.
     let shown = match layout.detail {
-        TextDetail::All => finding.locations.len(),
+        TextDetail::All => usize::MAX,
         _ => PLACES,
     };
     for location in finding.locations.iter().take(shown) {
@@ -212,15 +253,19 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Text
             out.push_str(&wrap_paragraph("       ", &made, layout.width));
         }
     }
-    if let Some(more @ 1..) = finding.locations.len().checked_sub(shown) {
-        let _ = writeln!(out, "       and {more} more");
-    }
+    write_more(out, "       ", finding.locations.len().saturating_sub(shown));
     // The loader's final error is the short answer, so it comes before the search.
     let (said, searched) = split_evidence(finding);
-    for words in said {
+    for words in said.iter().take(shown) {
         out.push_str(&wrap_paragraph("  says ", words, layout.width));
     }
-    let table = search_table(&searched, "       ");
+    write_more(out, "       ", said.len().saturating_sub(shown));
+    let steps = match layout.detail {
+        TextDetail::All => searched.clone(),
+        _ => deciding_steps(&searched),
+    };
+    let mut table = search_table(&steps, "       ");
+    write_more(&mut table, "       ", searched.len() - steps.len());
     if tables.contains(&table) {
         out.push_str("  the loader searched as above\n");
     } else if !searched.is_empty() {
@@ -234,6 +279,21 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Text
         let _ = writeln!(out, "       {}", styled(BOLD, line));
     }
     out.push('\n');
+}
+
+/// The steps that decide a long search: those that found or skipped something, then the first of each part.
+fn deciding_steps<'l>(steps: &[&'l TraceLine]) -> Vec<&'l TraceLine> {
+    if steps.len() <= STEPS {
+        return steps.to_vec();
+    }
+    let mut parts = BTreeSet::new();
+    let (mut firsts, others): (Vec<_>, Vec<_>) = (steps.iter().enumerate())
+        .filter(|(_, step)| parts.insert(&step.part) || !step.is_absence())
+        .partition(|(_, step)| step.is_absence());
+    firsts.truncate(STEPS.saturating_sub(others.len()));
+    let mut deciding: Vec<_> = others.into_iter().take(STEPS).chain(firsts).collect();
+    deciding.sort_by_key(|(number, _)| *number);
+    deciding.into_iter().map(|(_, step)| *step).collect()
 }
 
 fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {

@@ -49,7 +49,7 @@ pub fn read_distribution(
 
 /// The normalized name and the version of a distribution from its metadata's file name, as importlib.metadata reads it:
 /// `torch-2.8.0.dist-info`, `PyYAML-6.0-py3.11.egg-info`, `six.egg-info`, `mine.egg-link`.
-pub(crate) fn named_distribution(name: &[u8]) -> Option<(String, Option<String>)> {
+pub fn named_distribution(name: &[u8]) -> Option<(String, Option<String>)> {
     let name = std::str::from_utf8(name).ok().filter(|name| !name.starts_with('~'))?;
     let kinds = [".dist-info", ".egg-info", ".egg-link", ".egg"];
     let stem = kinds.iter().find_map(|kind| name.strip_suffix(kind))?;

@@ -51,6 +51,8 @@ pub enum PythonUse {
         site: RootPath,
         /// The reason, as the end of a sentence.
         why: String,
+        /// Whether its own environment is at fault: its Python cannot start, or the user cannot list its packages.
+        is_broken: bool,
     },
 }
 
@@ -156,17 +158,19 @@ impl PythonEnvironment {
             return Some(Ok((first, FoundObject { site, path })));
         }
         let site = site.or_else(script)?;
-        let why = passed_over.unwrap_or_else(|| self.reason(object, &site));
-        Some(Err(PythonUse::Unreachable { site, why }))
-    }
-
-    /// Why no Python finds an object in a package folder.
-    fn reason(&self, object: &RootPath, site: &RootPath) -> String {
         let is_of = |broken: &&BrokenPython| {
             let environment = broken.environment.as_ref();
             environment.is_some_and(|folder| below(folder, object).is_some())
         };
         let for_it = self.broken.iter().find(is_of);
+        let denied = (!may_list(rootfs, &site, &self.user)).then(|| format!("{} may not list {site}", self.user));
+        let is_broken = denied.is_some() || (passed_over.is_none() && for_it.is_some());
+        let why = denied.or(passed_over).unwrap_or_else(|| self.reason(for_it, &site));
+        Some(Err(PythonUse::Unreachable { site, why, is_broken }))
+    }
+
+    /// Why no Python finds an object in a package folder. `for_it` is the broken Python of its environment.
+    fn reason(&self, for_it: Option<&BrokenPython>, site: &RootPath) -> String {
         let only = self.broken.first().filter(|_| self.interpreters.is_empty());
         let mut code = self.interpreters.iter().filter_map(|python| python.code.as_ref());
         match (for_it.or(only), code.next()) {

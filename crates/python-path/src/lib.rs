@@ -15,7 +15,7 @@ mod requirements;
 mod settings;
 mod source_words;
 
-pub use distributions::{ExactRequirement, PythonDistribution, normal_name, read_distribution};
+pub use distributions::{ExactRequirement, PythonDistribution, named_distribution, normal_name, read_distribution};
 pub use environment::{CtypesSource, FoundObject, PythonEnvironment, PythonUse};
 pub use file_names::{fits_version, is_interpreter_name, is_source};
 pub use interpreter::PythonInterpreter;

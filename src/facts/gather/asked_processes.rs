@@ -23,6 +23,7 @@ use image_source::Image;
 /// The results of all requests.
 pub(super) struct AskedProcesses {
     pub consumers: Vec<CuptiConsumer>,
+    pub silent_programs: Vec<CuptiConsumer>,
     pub undecided: Vec<UndecidedOpener>,
     pub command_failure: Option<CommandFailure>,
     pub assumptions: Vec<Assumption>,
@@ -36,7 +37,8 @@ pub(super) struct AskedProcesses {
 impl AskedProcesses {
     /// Marks all results as uncertain, for this reason.
     pub(super) fn leave_open(&mut self, why: &str) {
-        let open = self.consumers.iter_mut().map(|consumer| &mut consumer.open);
+        let programs = self.consumers.iter_mut().chain(&mut self.silent_programs);
+        let open = programs.map(|program| &mut program.open);
         for open in open.chain([&mut self.status_is_open]) {
             open.get_or_insert_with(|| why.to_owned());
         }
@@ -63,6 +65,9 @@ pub(super) fn ask_processes(
     let distributions = &scan.around.distributions;
     let (consumers, undecided) =
         consumers::find_consumers(contexts, found, knowledge, profiles, distributions, &circumstances);
+    let builds = scan.around.builds.iter().map(|build| build.object.clone());
+    let objects = builds.filter(|object| !consumers.iter().any(|consumer| consumer.object == *object));
+    let silent_programs = consumers::find_silent_programs(contexts, library, profiles, objects, &circumstances);
     let expected = expected_soname::expected_sonames(image, rootfs, knowledge, found, &consumers);
     let plain = ByWorld::map(contexts, |context| open_first(context, library, &expected));
     let is_loadable = |plain: &PlainOpen| plain.resolution.loads();
@@ -71,6 +76,7 @@ pub(super) fn ask_processes(
     });
     let basis = consumers
         .iter()
+        .chain(&silent_programs)
         .fold(answer.basis, |basis, consumer| basis.or(&consumer.basis));
     let assumptions = rested_assumptions(&contexts.as_is, found, &basis);
     let status_is_open = answer.open.or_else(|| contexts.as_is.budget_end());
@@ -79,10 +85,11 @@ pub(super) fn ask_processes(
     let copies = copies::describe_copies(knowledge, contexts, found, &plain, &consumers);
     let apis = cupti_access::find_cupti_access(contexts, knowledge.apis(), &consumers, &copies, &plain, wanted);
     AskedProcesses {
-        command_failure: find_command_failure(&contexts.as_is, &image.config, &consumers),
+        command_failure: find_command_failure(&contexts.as_is, &image.config, consumers.iter().chain(&silent_programs)),
         assumptions,
         status: ByWorld::map(&plain, |plain| status_of(plain, knowledge, found)),
         consumers,
+        silent_programs,
         undecided,
         plain,
         status_is_open,

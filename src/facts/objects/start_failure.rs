@@ -69,6 +69,16 @@ impl StartFailure {
         ))
     }
 
+    /// The failure of a package whose environment is at fault: the user cannot list it, or its Python does not start.
+    pub(crate) fn of_python(context: &ProcessContext, site: &RootPath, why: &str) -> Self {
+        let cure = permission_cure(context, site, &[FileUse::Execute, FileUse::Read]).unwrap_or_else(|| {
+            "install that Python, copy it from the stage that made the environment, or make the environment again \
+             with a Python of the image"
+                .into()
+        });
+        Self::new(why.to_owned(), cure, RequestOutcome::NotFound)
+    }
+
     /// Returns a failure if the program at `path` is for another processor. A 64-bit processor also runs its 32-bit
     /// programs.
     pub(crate) fn of_machine(context: &ProcessContext, path: &RootPath) -> Option<Self> {
@@ -116,8 +126,15 @@ impl StartFailure {
         let mut missing: Vec<ByteString> = absent.map(|failure| failure.name.clone()).collect();
         missing.sort();
         missing.dedup();
-        let words = join_words(failures.iter().map(|failure| &failure.message));
-        let denial = first.trace.iter().find_map(SearchStep::denial);
+        let mut words = join_words(failures.iter().map(|failure| &failure.message));
+        let denial = failures
+            .iter()
+            .flat_map(|failure| &failure.trace)
+            .find_map(SearchStep::denial);
+        // The loader goes on where it may not look, and says at the end that there is no such file.
+        if let Some(denial) = denial.filter(|_| !words.contains("Permission denied")) {
+            words = format!("{words} (permission denied: {denial})");
+        }
         let cure = match (denial, first.outcome) {
             (Some(denial), _) => chmod(denial),
             // Without requester and search, the name is a Python module's and not one for the loader.

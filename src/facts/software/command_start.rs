@@ -46,7 +46,7 @@ impl CommandFailure {
             let rest = object.strip_prefix(prefix.strip_suffix(b"/").unwrap_or(prefix));
             rest.is_some_and(|rest| rest.starts_with(b"/"))
         };
-        let is_lost = consumer.unreachable().is_some() && prefix.as_ref().is_some_and(is_below);
+        let is_lost = consumer.has_no_python() && prefix.as_ref().is_some_and(is_below);
         is_lost || self.ends_program_of(consumer)
     }
 
@@ -75,10 +75,10 @@ const FILLED: [&str; 8] = [
 ];
 
 /// Returns why the command does not start. `None` if no failure is certain, or if the finding of a consumer reports it.
-pub(crate) fn find_command_failure(
+pub(crate) fn find_command_failure<'c>(
     context: &ProcessContext,
     config: &ImageConfig,
-    consumers: &[CuptiConsumer],
+    programs: impl Iterator<Item = &'c CuptiConsumer>,
 ) -> Option<CommandFailure> {
     let first = context.with_environment(&context.commands.environment);
     if let Some(refusal) = &first.user.refusal {
@@ -92,7 +92,7 @@ pub(crate) fn find_command_failure(
         config,
     };
     let failure = start.failure().or_else(|| start.launcher_failure())?;
-    let ended = consumers.iter().filter(|consumer| failure.ends_program_of(consumer));
+    let ended = programs.filter(|program| failure.ends_program_of(program));
     // The finding of a single consumer shows the loader's search. Several such findings would repeat each other.
     (ended.count() != 1).then_some(failure)
 }

@@ -177,6 +177,33 @@ fn ask_sources(
     (consumers, undecided)
 }
 
+/// Known programs that request nothing, because the library is part of them or was left out. Only their start matters.
+pub(crate) fn find_silent_programs(
+    contexts: &ByWorld<ProcessContext>,
+    library: &LibraryProfile,
+    profiles: &[ConsumerProfile],
+    objects: impl Iterator<Item = RootPath>,
+    circumstances: &Circumstances<'_>,
+) -> Vec<CuptiConsumer> {
+    let ask = |object: RootPath| {
+        let known = KnownProfiles {
+            own: profiles.iter().find(|profile| profile.fits(&object)),
+            before: None,
+            all: profiles,
+        };
+        consumer(
+            contexts,
+            library,
+            &object,
+            known,
+            RequestKind::Needed,
+            &[],
+            circumstances,
+        )
+    };
+    objects.map(ask).collect()
+}
+
 /// The objects that request the library, without duplicates, by path.
 fn list_askers(found: &CuptiFiles, knowledge: &Knowledge, profiles: &[ConsumerProfile]) -> BTreeSet<RootPath> {
     // Objects in a tool's own directory find that tool's CUPTI. They count only if a profile lists them.
@@ -278,15 +305,17 @@ fn consumer(
     let bare = names.iter().find(|name| !name.contains(&b'/'));
     let opened = || names.iter().find(|name| outcome.as_is.path.as_ref() == Some(*name));
     let wants = bare.or_else(opened).or(names.first()).cloned().unwrap_or_default();
+    // Without a profile: a missing DT_NEEDED entry stops the program, while a program can handle a failed dlopen.
+    let required = match (profile, asks) {
+        (Some(profile), _) => profile.required,
+        (None, RequestKind::Needed) => FailureImpact::Import,
+        (None, RequestKind::Dlopen) => FailureImpact::Profiling,
+    };
     CuptiConsumer {
         profile: profile.map(|profile| profile.id.clone()),
         name: profile.map_or_else(|| shown_name(object), |profile| profile.name.clone()),
-        // Without a profile: a missing DT_NEEDED entry stops the program, while a program can handle a failed dlopen.
-        required: match (profile, asks) {
-            (Some(profile), _) => profile.required,
-            (None, RequestKind::Needed) => FailureImpact::Import,
-            (None, RequestKind::Dlopen) => FailureImpact::Profiling,
-        },
+        required,
+        unloaded: profile.and_then(|profile| profile.unloaded).unwrap_or(required),
         object: object.clone(),
         asks,
         wants,

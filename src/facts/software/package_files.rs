@@ -9,12 +9,13 @@ use crate::facts::software::file_owner::{OwnerKind, installed_deb};
 use crate::facts::software::rpm_database::rpms_of_list;
 use crate::knowledge::packages::{CuptiPackages, PackageManager};
 use crate::knowledge::{ConsumerProfile, KnowledgeTables};
+use image_linkage::elf::ByteString;
 use image_linkage::layer::{
     RpmPackage, is_installed_list, is_library_name, is_rpm_database, listed_files, rpm_packages,
 };
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
-use python_path::PythonDistribution;
+use image_linkage::rootfs::{NodeKind, Rootfs};
+use python_path::{PythonDistribution, named_distribution};
 
 /// An installed package with missing files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct MissingFile {
     pub path: RootPath,
     /// Whether people remove such files to save space, as `dockerfile` and `slim` do.
     pub is_dispensable: bool,
+    /// The target of the link that is in its place; uv can link files into its cache.
+    pub target: Option<ByteString>,
 }
 
 impl IncompletePackage {
@@ -120,7 +123,11 @@ pub(crate) fn find_incomplete(
         .filter_map(|(list, ((kind, name, version), files))| {
             let is_there = |path: &RootPath| {
                 let mut places = [Some(path), diverted.get(path)].into_iter().flatten();
-                places.any(|path| rootfs.lookup_link(&path.absolute()).is_ok())
+                // Packages of a distribution contain links to files of other packages; wheels contain no links.
+                places.any(|path| match kind {
+                    OwnerKind::Pip => rootfs.lookup(&path.absolute()).is_ok(),
+                    _ => rootfs.lookup_link(&path.absolute()).is_ok(),
+                })
             };
             // `compileall -b` replaces a module's source.
             let is_compiled = |path: &RootPath| {
@@ -148,6 +155,7 @@ pub(crate) fn find_incomplete(
                     .map(|path| MissingFile {
                         path: path.clone(),
                         is_dispensable: is_dispensable(tables, path),
+                        target: link_target(rootfs, path),
                     })
                     .collect(),
             })
@@ -155,6 +163,15 @@ pub(crate) fn find_incomplete(
         .collect();
     drop_leftovers(&mut found, distributions);
     found
+}
+
+/// The target of a link.
+fn link_target(rootfs: &Rootfs, path: &RootPath) -> Option<ByteString> {
+    let found = rootfs.lookup_link(&path.absolute()).ok()?;
+    match &rootfs.node(found.node).kind {
+        NodeKind::Symlink(target) => Some(target.clone()),
+        _ => None,
+    }
 }
 
 /// Whether people remove such a file from packages to save space, as `dockerfile` and `slim` do.
@@ -199,9 +216,15 @@ fn read_list(
         is_checked.then_some((OwnerKind::Conda, package.name, package.version))
     } else if list.name() == b"RECORD" {
         let mut all = distributions.iter();
-        let dist = all.find(|dist| dist.metadata.parent() == list.parent())?;
-        let is_checked = is_checked(PackageManager::Pip, &dist.name);
-        is_checked.then(|| (OwnerKind::Pip, dist.name.clone(), dist.version.clone()))
+        let (name, version) = if let Some(dist) = all.find(|dist| dist.metadata.parent() == list.parent()) {
+            (dist.name.clone(), dist.version.clone())
+        } else {
+            // uv writes RECORD itself, but may link METADATA into its cache.
+            link_target(rootfs, &list.parent().join(b"METADATA"))?;
+            let (name, version) = named_distribution(list.parent().name())?;
+            (name, version?)
+        };
+        is_checked(PackageManager::Pip, &name).then_some((OwnerKind::Pip, name, version))
     } else {
         let name = String::from_utf8_lossy(list.name().strip_suffix(b".list")?).into_owned();
         // Multi-architecture packages have lists such as `libcupti12:amd64.list`.

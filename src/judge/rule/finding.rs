@@ -1,6 +1,6 @@
 //! A rule's finding in an image, and its location.
 
-use super::subject::Evidence;
+use super::subject::{Evidence, StoppedWork};
 use crate::facts::OwnerKind;
 use crate::knowledge::rule::Severity;
 use image_linkage::path::RootPath;
@@ -29,6 +29,8 @@ pub struct Finding {
     pub instructions: Vec<String>,
     /// The packages whose installation fixes it.
     pub repair: Option<PackageRepair>,
+    /// The work that the problem stops.
+    pub stops: StoppedWork,
     /// The rule of another finding whose fix also fixes this one.
     pub follows: Option<String>,
     /// Why it does not count, if the project's config suppresses it.

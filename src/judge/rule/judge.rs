@@ -29,9 +29,10 @@ pub fn sort_findings(findings: &mut [Finding]) {
         suppressed(a)
             .cmp(&suppressed(b))
             .then_with(|| b.severity.cmp(&a.severity))
-            // A finding whose fix helps others comes before them, and before findings without commands.
+            // A finding whose fix helps others comes before them. Findings without commands come later.
             .then_with(|| {
-                (a.follows.is_some(), a.commands.is_empty()).cmp(&(b.follows.is_some(), b.commands.is_empty()))
+                let order = |finding: &Finding| (finding.follows.is_some(), finding.stops, finding.commands.is_empty());
+                order(a).cmp(&order(b))
             })
             .then_with(|| a.rule.cmp(&b.rule))
             // Location comes last, so that the file order in a tar does not show.
@@ -56,6 +57,7 @@ impl Rule {
             commands: subject.commands.clone(),
             instructions: Vec::new(),
             repair: subject.repair.clone(),
+            stops: subject.stops,
             follows: None,
             suppressed: None,
         })

@@ -53,6 +53,8 @@ subject_kinds! {
         word("status_nvidia", STATUS),
         flag("has_headers"),
         flag("import_broken"),
+        // Whether it is part of a program, and no other asks for it.
+        flag("built_in"),
         // Whether the image contains a copy, a broken link to one or a requesting program.
         flag("concerns_cupti"),
         // The C library of the dynamic loader, and whether the library requires glibc.
@@ -144,6 +146,8 @@ subject_kinds! {
         // The fix, as far as the image shows it.
         text("cure"),
         word("asks", ASKS),
+        // The effect on the program if the object cannot be loaded.
+        word("breaks", IMPACT),
         // Whether a known process ends this way, and whether it runs the container's command.
         flag("process"),
         flag("own"),

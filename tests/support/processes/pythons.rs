@@ -377,8 +377,16 @@ fn preload(draft: &mut Draft, site: &Site) {
 
 /// The libraries of `_preload_cuda_deps`, in its order.
 const LIBRARIES: &str = "cublas/libcublasLt cublas/libcublas cudnn/libcudnn cuda_nvrtc/libnvrtc \
-    cuda_nvrtc/libnvrtc-builtins cuda_runtime/libcudart cuda_cupti/libcupti cufft/libcufft nvjitlink/libnvJitLink \
-    cusparse/libcusparse cusparselt/libcusparseLt cusolver/libcusolver nccl/libnccl";
+    cuda_nvrtc/libnvrtc-builtins cuda_runtime/libcudart cuda_cupti/libcupti cufft/libcufft curand/libcurand \
+    nvjitlink/libnvJitLink cusparse/libcusparse cusparselt/libcusparseLt cusolver/libcusolver nccl/libnccl \
+    nvshmem/libnvshmem_host cufile/libcufile";
+/// Those that 2.8 does not open.
+const NEWER_LIBRARIES: [&str; 4] = [
+    "cublas/libcublasLt",
+    "cuda_nvrtc/libnvrtc-builtins",
+    "nvshmem/libnvshmem_host",
+    "cufile/libcufile",
+];
 
 /// PyTorch of a release before 2.10, from 2.10, or from 2.14, and a module that works once torch is imported.
 fn after(draft: &mut Draft, site: &Site) {
@@ -389,8 +397,10 @@ fn after(draft: &mut Draft, site: &Site) {
         ("2.15.0", "True", "False"),
     ];
     let (version, preloads, required) = *draft.random.one_of(&versions);
+    let is_opened = |library: &&str| version != "2.8.0" || !NEWER_LIBRARIES.contains(library);
+    let opened: Vec<&str> = LIBRARIES.split_whitespace().filter(is_opened).collect();
     let init = include_str!("torch_init.py")
-        .replace("LIBRARIES", LIBRARIES)
+        .replace("LIBRARIES", &opened.join(" "))
         .replace("PRELOADS", preloads)
         .replace("REQUIRED", required);
     package(draft, site, "torch", &init, Some(rpath));

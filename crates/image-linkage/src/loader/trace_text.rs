@@ -17,6 +17,8 @@ pub struct TraceLine {
     pub result: String,
 }
 
+const NO_DIRECTORY: &str = "no such directory";
+
 impl TraceLine {
     fn new(part: impl Into<String>, path: &[u8], result: impl Into<String>) -> Self {
         Self {
@@ -24,6 +26,11 @@ impl TraceLine {
             path: escape::escape_bytes(path),
             result: result.into(),
         }
+    }
+
+    /// Whether the step only shows that something is not there, so that the search goes on.
+    pub fn is_absence(&self) -> bool {
+        self.result == NO_DIRECTORY || self.result == LookupError::NotFound.to_string()
     }
 
     /// The line as text.
@@ -45,7 +52,7 @@ pub fn trace_lines(steps: &[SearchStep], objects: &impl NumberedObjects) -> Vec<
 fn line(step: &SearchStep, objects: &impl NumberedObjects) -> TraceLine {
     match step {
         SearchStep::Tried { how, path, tried } => TraceLine::new(how.text(objects), path, tried_text(tried)),
-        SearchStep::NoDirectory { how, path } => TraceLine::new(how.text(objects), path, "no such directory"),
+        SearchStep::NoDirectory { how, path } => TraceLine::new(how.text(objects), path, NO_DIRECTORY),
         SearchStep::LibraryPathIgnored(why) => TraceLine::new("LD_LIBRARY_PATH", b"", format!("ignored: {why}")),
         SearchStep::OriginIgnored { how, path, why } => {
             TraceLine::new(how.text(objects), path, format!("ignored: {why}"))

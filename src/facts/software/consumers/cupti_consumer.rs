@@ -25,6 +25,8 @@ pub struct CuptiConsumer {
     pub wants: ByteString,
     /// The impact if the request fails.
     pub required: FailureImpact,
+    /// The impact if the object cannot be loaded.
+    pub unloaded: FailureImpact,
     /// The program that loads the object, if known; the object itself if it is a program.
     pub program: Option<RootPath>,
     /// The Python that imports it, or why none does; `None` if it is not part of a package.
@@ -58,9 +60,16 @@ impl CuptiConsumer {
     /// Why no Python in the image imports it by default, if it is part of a package.
     pub fn unreachable(&self) -> Option<&str> {
         match &self.python {
-            Some(PythonUse::Unreachable { why, .. }) => Some(why),
+            Some(PythonUse::Unreachable {
+                why, is_broken: false, ..
+            }) => Some(why),
             _ => None,
         }
+    }
+
+    /// Whether no Python in the image imports it by default.
+    pub fn has_no_python(&self) -> bool {
+        matches!(self.python, Some(PythonUse::Unreachable { .. }))
     }
 
     /// The failure that certainly ends its process before the request, in the image as it is.

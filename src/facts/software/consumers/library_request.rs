@@ -52,8 +52,13 @@ pub(super) fn gets(
         (None, Some(_)) => ObjectLoader::Unknown,
         (None, None) => ObjectLoader::find(context, object),
     };
-    if let ObjectLoader::Nobody(PythonUse::Unreachable { why, .. }) = &opener {
-        return ConsumerOutcome::not_found(why.clone());
+    if let ObjectLoader::Nobody(PythonUse::Unreachable { site, why, is_broken }) = &opener {
+        let nothing = ConsumerOutcome::not_found(why.clone());
+        return if *is_broken {
+            nothing.ended(StartFailure::of_python(context, site, why))
+        } else {
+            nothing
+        };
     }
     if let Some(failure) = opener
         .program(object)
@@ -200,7 +205,12 @@ fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
     if let Some(lacking) = start_failure::failure_of_library(loaded, &wanted) {
         return ConsumerOutcome::failed(lacking, &loaded.objects);
     }
-    match loaded.object_for(&wanted) {
+    // A program that requests nothing has everything once it is loaded.
+    let itself = loaded.root.filter(|_| names.is_empty());
+    match loaded
+        .object_for(&wanted)
+        .or(itself.and_then(|root| loaded.objects.get(root)))
+    {
         Some(object) => ConsumerOutcome::found(object, &loaded.objects),
         // The object was not mapped; report what stopped it.
         None => match loaded.unresolved.first() {

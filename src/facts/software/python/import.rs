@@ -1,6 +1,7 @@
 //! Simulates the process of an import: start the interpreter, open what packages open first, then load the object.
 
 use crate::byte_search::contains_bytes;
+use crate::facts::objects::resolved_objects::unresolved_objects;
 use crate::knowledge::{ConsumerProfile, ImportStep, LibraryRow, PythonImport, matches_name_pattern};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::expand_pattern;
@@ -191,11 +192,11 @@ impl ImportedObject<'_> {
             self.import(process, other, profiles, depth)?;
         }
         let distribution = python.distribution.as_deref();
-        let version = distribution.and_then(|name| self.version(name));
-        for step in python.steps.iter().filter(|step| step.is_of_version(version)) {
+        let python = python.of_version(distribution.and_then(|name| self.version(name)));
+        for step in &python.steps {
             let holds = |part: &String| process.has_mapped(|path| contains_bytes(path.as_bytes(), part.as_bytes()));
             if step.mapped.as_ref().is_none_or(holds) {
-                self.take_step(process, python, step)?;
+                self.take_step(process, &python, step)?;
             }
         }
         Ok(())
@@ -215,7 +216,9 @@ impl ImportedObject<'_> {
         };
         let patterns = std::slice::from_ref(pattern);
         match self.open_first(process, patterns) {
-            Opening::Refused(_) if step.else_libraries => self.open_all_libraries(process, python)?,
+            Opening::Refused(failure) if step.else_libraries && names_library(&failure, python) => {
+                self.open_all_libraries(process, python, failure)?;
+            }
             Opening::Refused(failure) => return Err(failure),
             // If the file does not exist, the profile does not apply to this package.
             Opening::Opened | Opening::Missing => return Ok(()),
@@ -239,17 +242,21 @@ impl ImportedObject<'_> {
         }
     }
 
-    /// Opens all libraries; a required one that is missing ends the import.
+    /// Opens all libraries because of a failed load; one that is missing ends the import.
     fn open_all_libraries(
         &self,
         process: &mut SimulatedProcess<'_>,
         python: &PythonImport,
+        mut because: LoadResolution,
     ) -> Result<(), ImportFailure> {
         for library in &python.libraries {
             match self.open_first(process, &python.places_of(library)) {
-                Opening::Missing if !python.optional.contains(library) => return Err(not_in_path(library)),
+                Opening::Missing => {
+                    because.unresolved.insert(0, not_in_path(library));
+                    return Err(because);
+                }
                 Opening::Refused(failure) => return Err(failure),
-                Opening::Opened | Opening::Missing => {}
+                Opening::Opened => {}
             }
         }
         Ok(())
@@ -306,27 +313,40 @@ fn toolkit_of(library: &RootPath) -> Option<RootPath> {
     is_library.then(|| if is_target { above.parent().parent() } else { above })
 }
 
+/// Whether the first error of the loader names one of the libraries. A package raises any other error unchanged.
+fn names_library(failure: &LoadResolution, python: &PythonImport) -> bool {
+    let said = unresolved_objects(failure)
+        .next()
+        .map(|missing| missing.message.as_str());
+    let mut names = python.libraries.iter().filter_map(|library| library.rsplit('/').next());
+    said.is_some_and(|said| names.any(|name| said.contains(name)))
+}
+
 /// A failed import because of a missing module.
 fn not_importable(module: &str) -> ImportFailure {
     failed_import(module, format!("No module named '{module}'"))
 }
 
-/// A failed import because no `sys.path` directory has a library.
-fn not_in_path(library: &str) -> ImportFailure {
+/// The failure that no `sys.path` directory has a library.
+fn not_in_path(library: &str) -> UnresolvedRequest {
     let name = library.rsplit('/').next().unwrap_or(library);
-    failed_import(name, format!("{name}.so: not found in the folders of sys.path"))
+    failed_request(name, format!("{name}.so: not found in the folders of sys.path"))
 }
 
 fn failed_import(name: &str, message: String) -> ImportFailure {
     LoadResolution {
-        unresolved: vec![UnresolvedRequest {
-            name: name.as_bytes().into(),
-            requested_by: None,
-            outcome: RequestOutcome::NotFound,
-            message,
-            missing_version: None,
-            trace: Vec::new(),
-        }],
+        unresolved: vec![failed_request(name, message)],
         ..LoadResolution::default()
+    }
+}
+
+fn failed_request(name: &str, message: String) -> UnresolvedRequest {
+    UnresolvedRequest {
+        name: name.as_bytes().into(),
+        requested_by: None,
+        outcome: RequestOutcome::NotFound,
+        message,
+        missing_version: None,
+        trace: Vec::new(),
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn undecided_openers<'f>(
     facts.undecided.iter().filter(of_program)
 }
 
-/// Why a program cannot start: all of its copies need CUPTI and none gets it.
+/// Why a program cannot start: none of its copies can be imported.
 pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -> Vec<String> {
     let fails = |consumer: &CuptiConsumer| {
         let gets = consumer.outcome.get(world);
@@ -56,9 +56,10 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
         }
     };
     // One importable copy is enough for the program to work.
-    let failures: Option<Vec<(&CuptiConsumer, String)>> = consumers_of_program(facts, program)
-        .map(|consumer| Some((consumer, fails(consumer)?)))
-        .collect();
+    let is_failed = |copy: &&CuptiConsumer| copy.profile.as_deref() == Some(program) && copy.start_failure().is_some();
+    let copies = consumers_of_program(facts, program).chain(facts.silent_programs.iter().filter(is_failed));
+    let failures: Option<Vec<(&CuptiConsumer, String)>> =
+        copies.map(|consumer| Some((consumer, fails(consumer)?))).collect();
     let failures = failures.unwrap_or_default();
     failures
         .into_iter()
@@ -102,6 +103,7 @@ pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, pr
     }
     // A wheel with CUPTI linked in profiles well without requesting a library.
     if let Some(build) = program_build(facts, program).filter(|_| judged.is_empty()) {
+        verdict.missing.extend(import_failures(facts, program, world));
         if build.has_library {
             verdict.found.push(format!(
                 "CUPTI is part of {}, as the flags of its build say",

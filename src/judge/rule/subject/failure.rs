@@ -2,7 +2,7 @@
 
 use super::evidence::{self, Evidence};
 use super::ld_cache::ldconfig;
-use super::rule_subject::{RuleSubject, flag, text};
+use super::rule_subject::{RuleSubject, StoppedWork, flag, text};
 use crate::facts::objects::start_failure::FailureCure;
 use crate::facts::software::cuda_runtime::site_packages_of;
 use crate::facts::{self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome};
@@ -46,7 +46,7 @@ fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
     };
     let place = (&copy.real_path, Some(copy.layer));
     let object = copy.real_path.to_string();
-    (!failures.is_empty()).then(|| failure(facts, object, "cupti", &words, shown()).at([place]))
+    (!failures.is_empty()).then(|| failure(facts, object, None, &words, shown()).at([place]))
 }
 
 /// The missing libraries of a program that links or opens libcupti: libcupti first, else a newer glibc.
@@ -56,7 +56,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     let searched: Vec<Evidence> = lines.into_iter().map(Evidence::Searched).collect();
     let place = (&consumer.object, None);
     let object = consumer.name.clone();
-    let breaks = consumer.required.name();
+    let breaks = Some(consumer.required);
     if consumer.unreachable().is_some() {
         return Some(unserved(facts, consumer, searched));
     }
@@ -78,7 +78,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     let others = gets.other_failures.iter().map(words_of);
     let old: Vec<LoaderWords<'_>> = others.filter(|words| glibc_needed(words).is_some()).collect();
     // ld.so rejects the whole object if a version is missing, so even the import fails.
-    let breaks = FailureImpact::Import.name();
+    let breaks = Some(FailureImpact::Import);
     (!old.is_empty()).then(|| failure(facts, object, breaks, &old, Vec::new()).at([place]))
 }
 
@@ -106,10 +106,11 @@ pub(super) fn glibc_of_failure(failure: &UnresolvedRequest) -> Option<(u32, u32)
     glibc_needed(&words_of(failure))
 }
 
+/// A failure that stops a program with this impact; without one, the library itself fails.
 fn failure(
     facts: &ImageFacts,
     object: String,
-    breaks: &str,
+    breaks: Option<FailureImpact>,
     failures: &[LoaderWords<'_>],
     evidence: Vec<Evidence>,
 ) -> RuleSubject {
@@ -126,7 +127,7 @@ fn failure(
     SubjectKind::Failure
         .subject([
             ("object", text(object)),
-            ("breaks", text(breaks)),
+            ("breaks", text(breaks.map_or("cupti", FailureImpact::name))),
             ("words", text(join_words(&messages))),
             ("glibc", flag(is_glibc)),
             (
@@ -137,6 +138,7 @@ fn failure(
             // For a library that is also built for musl, report missing parts as with glibc.
             ("musl", flag(libc == "musl" && facts.library.glibc)),
         ])
+        .stopping(breaks.map_or(StoppedWork::Profiling, StoppedWork::by))
         .shown_by(words.chain(evidence))
 }
 
@@ -168,6 +170,7 @@ fn unserved(facts: &ImageFacts, consumer: &CuptiConsumer, evidence: Vec<Evidence
             ("unreachable", flag(consumer.unreachable().is_some())),
             ("cure", text(cure.words)),
         ])
+        .stopping(StoppedWork::by(consumer.required))
         .cured_by(cure.commands)
         .at([(&consumer.object, None)])
         .shown_by(evidence)

@@ -2,7 +2,7 @@
 
 use super::evidence;
 use super::failure::c_library;
-use super::rule_subject::{RuleSubject, flag, text};
+use super::rule_subject::{RuleSubject, StoppedWork, flag, text};
 use crate::facts::{CuptiStatus, ImageFacts};
 use crate::knowledge::rule::SubjectKind;
 
@@ -26,11 +26,20 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         ("has_headers", flag(!facts.headers.is_empty())),
         ("status_nvidia", text(facts.status.nvidia.name())),
         ("import_broken", flag(broken)),
+        (
+            "built_in",
+            flag(facts.consumers.is_empty() && facts.programs_with_library().next().is_some()),
+        ),
         ("concerns_cupti", flag(facts.concerns_cupti())),
         ("libc", text(c_library(facts).0)),
         ("glibc_only", flag(facts.library.glibc)),
     ]);
     let headers = headers.iter().map(|(path, layer)| (path, Some(*layer)));
+    let subject = if broken {
+        subject.stopping(StoppedWork::Program)
+    } else {
+        subject
+    };
     let evidence = evidence::plain_open_evidence(&facts.plain.as_is);
     vec![subject.at(headers).shown_by(evidence)]
 }

@@ -38,7 +38,7 @@ mod unmet_need;
 pub use build_step::BuildStepFacts;
 pub use evidence::Evidence;
 pub use link::link_subjects;
-pub use rule_subject::RuleSubject;
+pub use rule_subject::{RuleSubject, StoppedWork};
 pub use unmet_need::UnmetNeed;
 
 use crate::facts::ImageFacts;
@@ -94,12 +94,7 @@ fn subjects_of(kind: SubjectKind, facts: &ImageFacts) -> Vec<RuleSubject> {
 
 /// Whether a subject is only a consequence of a command that does not start.
 fn follows_from_command(facts: &ImageFacts, subject: &RuleSubject) -> bool {
-    let ended = || {
-        facts
-            .consumers
-            .iter()
-            .filter(|consumer| facts.ends_with_command(consumer))
-    };
+    let ended = || facts.programs().filter(|program| facts.ends_with_command(program));
     match subject.kind {
         // No process gets the variables that the command sets.
         SubjectKind::Environment => facts.command_failure.is_some(),

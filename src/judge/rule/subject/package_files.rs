@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, count, escaped, flag, text};
+use super::rule_subject::{RuleSubject, StoppedWork, count, escaped, flag, text};
 use crate::facts::software::package_files::{IncompletePackage, MissingFile};
 use crate::facts::{CuptiConsumer, ImageFacts, OwnerKind};
 use crate::judge::rule::PackageRepair;
-use crate::knowledge::rule::SubjectKind;
+use crate::knowledge::rule::{FieldValue, SubjectKind};
 use image_linkage::escape;
 use image_linkage::layer::is_library_name;
 use image_linkage::path::RootPath;
@@ -21,9 +21,44 @@ const SHOWN: usize = 10;
 /// check.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let packages = facts.related.incomplete.iter().filter(|_| facts.unread.is_none());
-    packages
-        .filter_map(|package| subject(facts, package, &missed_names(facts, &package.environment())))
-        .collect()
+    joined(packages.filter_map(|package| subject(facts, package, &missed_names(facts, &package.environment()))))
+}
+
+/// Joins the packages of one environment whose files are gone for the same reason.
+fn joined(subjects: impl Iterator<Item = RuleSubject>) -> Vec<RuleSubject> {
+    let mut joined: Vec<(RuleSubject, usize)> = Vec::new();
+    for subject in subjects {
+        let is_alike = |other: &RuleSubject| {
+            let place = |subject: &RuleSubject| {
+                let repair = subject.repair.as_ref();
+                repair.map(|repair| (repair.manager, repair.environment.clone()))
+            };
+            let same = ["removed", "needed"];
+            place(other) == place(&subject)
+                && other.stops == subject.stops
+                && same
+                    .iter()
+                    .all(|field| other.fields.get(field) == subject.fields.get(field))
+        };
+        let Some((first, more)) = joined.iter_mut().find(|(other, _)| is_alike(other)) else {
+            joined.push((subject, 0));
+            continue;
+        };
+        *more += 1;
+        first.locations.extend(subject.locations);
+        first.evidence.extend(subject.evidence);
+        if let (Some(repair), Some(other)) = (&mut first.repair, subject.repair) {
+            repair.packages.extend(other.packages);
+        }
+    }
+    let named = joined.into_iter().map(|(mut subject, more)| {
+        if let Some(FieldValue::Text(version)) = subject.fields.get_mut("version").filter(|_| more > 0) {
+            let plural = if more == 1 { "" } else { "s" };
+            *version = format!("{version}, like {more} other{plural},");
+        }
+        subject
+    });
+    named.collect()
 }
 
 impl RuleSubject {
@@ -50,6 +85,14 @@ fn subject(facts: &ImageFacts, package: &IncompletePackage, asked: &BTreeSet<Vec
     let mut gone: Vec<&MissingFile> = package.missing.iter().collect();
     let is_library = |file: &&MissingFile| is_library_name(file.path.name());
     gone.sort_by_key(|file| (!is_asked(file), !is_library(file)));
+    let is_program = |program: &CuptiConsumer| {
+        program.unloaded.breaks_program() && missed_by(program).iter().any(|name| package.lacks(name))
+    };
+    let stops = if !package.programs.is_empty() || facts.programs().any(is_program) {
+        StoppedWork::Program
+    } else {
+        StoppedWork::Profiling
+    };
     let libraries = gone.iter().filter(|file| is_library(file)).count();
     let subject = SubjectKind::PackageFiles.subject([
         ("manager", text(package.kind.name())),
@@ -60,7 +103,7 @@ fn subject(facts: &ImageFacts, package: &IncompletePackage, asked: &BTreeSet<Vec
         ("libraries", count(libraries)),
         ("listed", count(package.listed)),
         ("names", text(names(&gone))),
-        ("removed", text(removed_words(facts, &gone))),
+        ("removed", text(removed_words(facts, package, &gone))),
         ("needed", flag(needed)),
     ]);
     let shown = gone.iter().take(SHOWN);
@@ -68,6 +111,7 @@ fn subject(facts: &ImageFacts, package: &IncompletePackage, asked: &BTreeSet<Vec
     let subject = subject.at([(&package.list, Some(package.layer))]).shown_by(shown);
     Some(RuleSubject {
         repair: Some(repair(package)),
+        stops,
         ..subject
     })
 }
@@ -76,16 +120,16 @@ fn subject(facts: &ImageFacts, package: &IncompletePackage, asked: &BTreeSet<Vec
 pub(super) fn missed_names(facts: &ImageFacts, environment: &RootPath) -> BTreeSet<Vec<u8>> {
     let inside =
         |consumer: &&CuptiConsumer| *environment == RootPath::default() || consumer.object.starts_with(environment);
-    let consumers = facts.consumers.iter().filter(inside);
-    let missed = consumers.flat_map(|consumer| {
-        let own = consumer.misses_library().then(|| consumer.wants.to_vec());
-        let others = consumer
-            .start_failure()
-            .into_iter()
-            .flat_map(|failure| &failure.missing);
-        own.into_iter().chain(others.map(|name| name.to_vec()))
-    });
-    missed.collect()
+    let programs = facts.programs().filter(inside);
+    programs.flat_map(missed_by).collect()
+}
+
+/// The names of libraries that a program requests but does not get.
+fn missed_by(program: &CuptiConsumer) -> Vec<Vec<u8>> {
+    let own = program.misses_library().then(|| program.wants.to_vec());
+    let failure = program.start_failure().into_iter();
+    let others = failure.flat_map(|failure| &failure.missing).map(|name| name.to_vec());
+    own.into_iter().chain(others).collect()
 }
 
 fn names(gone: &[&MissingFile]) -> String {
@@ -98,7 +142,11 @@ fn names(gone: &[&MissingFile]) -> String {
 }
 
 /// The reason that the files are gone, as the end of a sentence.
-fn removed_words(facts: &ImageFacts, gone: &[&MissingFile]) -> String {
+fn removed_words(facts: &ImageFacts, package: &IncompletePackage, gone: &[&MissingFile]) -> String {
+    if gone.iter().all(|file| file.target.is_some()) {
+        let list = format!("the links of {} lead to files", package.environment());
+        return list + " that the image does not contain; uv makes such links into its cache with UV_LINK_MODE=symlink";
+    }
     let layers: BTreeSet<usize> = gone
         .iter()
         .filter_map(|file| facts.removals.get(&file.path).copied())

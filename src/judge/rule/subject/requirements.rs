@@ -2,7 +2,7 @@
 
 use super::evidence::Evidence;
 use super::package_files::missed_names;
-use super::rule_subject::{RuleSubject, escaped, flag, text};
+use super::rule_subject::{RuleSubject, StoppedWork, escaped, flag, text};
 use crate::facts::software::requirements::UnmetRequirement;
 use crate::facts::{ImageFacts, OwnerKind};
 use crate::judge::rule::PackageRepair;
@@ -37,12 +37,13 @@ fn subject(facts: &ImageFacts, state: &str, unmet: &[&UnmetRequirement]) -> Rule
     let is_library = |one: &&UnmetRequirement| !wheel.is_empty() && one.requirement.name.starts_with(wheel);
     let environment = unmet.first().map(|one| one.interpreter.to_string()).unwrap_or_default();
     let metadata: Vec<&RootPath> = unmet.iter().map(|one| &one.metadata).collect();
+    let breaks = unmet.iter().any(|one| breaks_program(facts, one));
     let subject = SubjectKind::Requirements.subject([
         ("state", text(state)),
         ("by", escaped(&by.join(", "))),
         ("what", escaped(&some(&what))),
         ("environment", text(environment)),
-        ("breaks", flag(unmet.iter().any(|one| breaks_program(facts, one)))),
+        ("breaks", flag(breaks)),
         ("modules", flag(unmet.iter().any(|one| !one.is_libraries))),
         ("library", flag(unmet.iter().any(is_library))),
     ]);
@@ -55,6 +56,7 @@ fn subject(facts: &ImageFacts, state: &str, unmet: &[&UnmetRequirement]) -> Rule
     let subject = subject.at(places.into_iter().map(|path| (path, None))).shown_by(shown);
     RuleSubject {
         repair: repair(unmet),
+        stops: if breaks { StoppedWork::Program } else { subject.stops },
         ..subject
     }
 }

@@ -3,10 +3,33 @@
 use std::collections::BTreeMap;
 
 use super::Evidence;
+use crate::facts::FailureImpact;
 use crate::judge::rule::{FindingLocation, PackageRepair};
 use crate::knowledge::rule::{FieldValue, SubjectKind};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
+
+/// The work that a problem stops, worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StoppedWork {
+    /// The container command.
+    Command,
+    /// A program, or its use of a GPU.
+    Program,
+    /// Profiling.
+    Profiling,
+}
+
+impl StoppedWork {
+    /// The work that a failure of this impact stops.
+    pub(super) fn by(impact: FailureImpact) -> Self {
+        if impact.breaks_program() {
+            Self::Program
+        } else {
+            Self::Profiling
+        }
+    }
+}
 
 /// Something a rule can speak of.
 #[derive(Debug, Clone)]
@@ -23,6 +46,8 @@ pub struct RuleSubject {
     pub commands: Vec<String>,
     /// The packages whose installation fixes it; rules do not use it.
     pub repair: Option<PackageRepair>,
+    /// The work that it stops, for the order of findings; rules do not use it.
+    pub stops: StoppedWork,
 }
 
 pub(super) fn text(value: impl Into<String>) -> FieldValue {
@@ -52,6 +77,7 @@ impl SubjectKind {
             evidence: Vec::new(),
             commands: Vec::new(),
             repair: None,
+            stops: StoppedWork::Profiling,
         }
     }
 }
@@ -70,6 +96,12 @@ impl RuleSubject {
     /// Adds evidence.
     pub(super) fn shown_by(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
         self.evidence.extend(evidence);
+        self
+    }
+
+    /// Sets the work that it stops.
+    pub(super) fn stopping(mut self, work: StoppedWork) -> Self {
+        self.stops = work;
         self
     }
 

@@ -2,15 +2,16 @@
 
 use super::evidence::Evidence;
 use super::failure::glibc_of_failure;
-use super::rule_subject::{RuleSubject, flag, text};
+use super::rule_subject::{RuleSubject, StoppedWork, flag, text};
 use crate::facts::{CuptiConsumer, ImageFacts, StartFailure};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::loader::trace_lines;
 
 /// The requesting programs that do not start.
 pub(super) fn of_consumers(facts: &ImageFacts) -> Vec<RuleSubject> {
-    let failing = facts.consumers.iter();
-    let failing = failing.filter_map(|consumer| Some((consumer, consumer.start_failure()?)));
+    let failing = facts
+        .programs()
+        .filter_map(|consumer| Some((consumer, consumer.start_failure()?)));
     // Another rule reports a glibc that is too old.
     let untold = failing.filter(|(consumer, _)| {
         let mut others = consumer.outcome.as_is.other_failures.iter();
@@ -27,6 +28,17 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer, failure: &StartFail
         .as_ref()
         .is_some_and(|program| facts.is_commands(program));
     let steps = trace_lines(&failure.trace, &failure.objects);
+    // Another environment may have the same program.
+    let is_elsewhere = consumer.has_no_python()
+        && facts
+            .programs()
+            .any(|other| other.name == consumer.name && other.start_failure().is_none());
+    let is_process = failure.is_process && !is_elsewhere;
+    let stopped = match consumer.unloaded {
+        _ if is_own => StoppedWork::Command,
+        impact if is_process => StoppedWork::by(impact),
+        _ => StoppedWork::Profiling,
+    };
     SubjectKind::Start
         .subject([
             ("name", text(consumer.name.clone())),
@@ -34,10 +46,12 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer, failure: &StartFail
             ("words", text(failure.words.clone())),
             ("cure", text(failure.cure.words.clone())),
             ("asks", text(consumer.asks.name())),
-            ("process", flag(failure.is_process)),
+            ("breaks", text(consumer.unloaded.name())),
+            ("process", flag(is_process)),
             ("own", flag(is_own)),
         ])
         .at([(&consumer.object, None)])
+        .stopping(stopped)
         .shown_by(steps.into_iter().map(Evidence::Searched))
         .cured_by(failure.cure.commands.clone())
 }
@@ -45,11 +59,13 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer, failure: &StartFail
 /// The container's own command, if it does not start, or is a utility that starts nothing else.
 pub(super) fn of_command(facts: &ImageFacts) -> Vec<RuleSubject> {
     let subject = |words: &str, cure: &str, is_idle: bool| {
-        SubjectKind::Command.subject([
-            ("words", text(words.to_owned())),
-            ("cure", text(cure.to_owned())),
-            ("idle", flag(is_idle)),
-        ])
+        SubjectKind::Command
+            .subject([
+                ("words", text(words.to_owned())),
+                ("cure", text(cure.to_owned())),
+                ("idle", flag(is_idle)),
+            ])
+            .stopping(StoppedWork::Command)
     };
     let idle = idle_program(facts).filter(|_| !facts.consumers.is_empty());
     let idle = idle.map(|name| subject(&escaped_text(&name), "", true));
