@@ -244,8 +244,8 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
             text_words: (stems.chain([LIBRARY_PATH, &*library.header]).chain(FOLDERS))
                 .chain(knowledge.tables.shared_folders.openers())
                 .flat_map(|word| [word.to_owned(), in_utf16(word)])
-                .chain(tools)
                 .collect(),
+            noted_words: tools.collect(),
         }
         .into(),
     }
@@ -331,6 +331,7 @@ mod tests {
         assert!(keeps("srv/bin/launch", opens));
         assert!(!keeps("srv/bin/program", &format!("\u{7f}ELF{opens}")));
         assert!(!keeps("app/own/module.py", "import torch"));
+        assert!(!keeps("app/own/module.py", "subprocess.run(['ptxas'])"));
         assert!(!keeps("app/own/module.txt", opens));
         let folder = r#"{"from": "/opt/conda/pkgs/x"}"#;
         assert!(keeps("opt/app/a/b/settings.json", folder));

@@ -87,7 +87,7 @@ impl Default for Limits {
             // MB.
             searched_file: 1 << 20,
             kept_total: 64 << 20,
-            // PyTorch 2.8 needs 13 MB.
+            // PyTorch 2.8 needs 13 MB, vLLM 0.33 needs 32 MB.
             image_kept: 128 << 20,
             elf_head: 24 << 20,
             document: 4 << 20,

@@ -1,7 +1,7 @@
 //! Builds the index of a root file system that is not a tar.
 
 use crate::image_error::ImageError;
-use image_linkage::layer::{FileFacts, KeptFiles, LayerEntry, LayerIndex, LayerProblem, ProblemKind};
+use image_linkage::layer::{FileFacts, KeptClass, KeptFiles, LayerEntry, LayerIndex, LayerProblem, ProblemKind};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
@@ -36,11 +36,11 @@ impl RootIndex {
         &mut self,
         path: &RootPath,
         facts: FileFacts,
-        too_large: bool,
+        class: KeptClass,
         limits: &Limits,
     ) -> LayerEntry {
         self.index.bytes = self.index.bytes.saturating_add(facts.bytes);
-        let (entry, why) = self.files.admit(facts, too_large, limits);
+        let (entry, why) = self.files.admit(path, facts, class, limits);
         if let Some(why) = why {
             self.unread(path.clone(), why);
         }
@@ -61,7 +61,8 @@ impl RootIndex {
     }
 
     /// The finished index. Problems are sorted by kind and path, because the host's directory order is arbitrary.
-    pub(crate) fn finish(mut self) -> LayerIndex {
+    pub(crate) fn finish(mut self, limits: &Limits) -> LayerIndex {
+        let left_out = std::mem::take(&mut self.files).left_out(limits);
         let problems = &mut self.index.problems;
         problems.sort_by(|one, other| (other.kind, &one.path).cmp(&(one.kind, &other.path)));
         // Cut after sorting, so that every run lists the same ones.
@@ -70,6 +71,7 @@ impl RootIndex {
         if more > 0 {
             self.unread(RootPath::default(), format!("{more} more problems are not listed"));
         }
+        self.index.problems.extend(left_out);
         self.index
     }
 }

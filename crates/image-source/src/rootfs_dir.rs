@@ -19,7 +19,7 @@ use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedIm
 use crate::source_kind::SourceKind;
 use crate::work_pool::in_parallel;
 use image_linkage::layer::{
-    AccessList, FileCapabilities, FileFacts, LayerEntry, LayerIndex, NodeAccess, read_file_facts,
+    AccessList, FileCapabilities, FileFacts, KeptClass, LayerEntry, LayerIndex, NodeAccess, read_file_facts,
 };
 use image_linkage::path::RootPath;
 
@@ -126,7 +126,7 @@ fn walk(dir: &Path, view: &FolderView, request: &OpenRequest<'_>) -> Result<Laye
     }
     walk.read_files();
     request.progress.finish(0);
-    Ok(walk.root.finish())
+    Ok(walk.root.finish(request.limits()))
 }
 
 fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
@@ -182,8 +182,8 @@ impl FoundFile {
         }
     }
 
-    /// Reads it. The second value is true if it is too large to keep.
-    fn read(&self, request: &OpenRequest<'_>) -> io::Result<(FileFacts, bool)> {
+    /// Reads it. The second value says how its content counts against the limits.
+    fn read(&self, request: &OpenRequest<'_>) -> io::Result<(FileFacts, KeptClass)> {
         let file = File::open(&self.place)?;
         let access = access(&self.metadata);
         let bytes = self.metadata.len();
@@ -191,7 +191,7 @@ impl FoundFile {
         let (limits, stored) = (request.limits(), self.metadata.blocks().saturating_mul(512));
         let most = stored.saturating_mul(limits.layer_ratio).max(limits.ratio_from);
         let mut read = file.take(most);
-        let (mut facts, too_large) = read_file_facts(&self.path, (access.mode, Some(bytes)), &mut read, request.index)?;
+        let (mut facts, class) = read_file_facts(&self.path, (access.mode, Some(bytes)), &mut read, request.index)?;
         if read.limit() == 0 {
             return Err(io::Error::other("nearly all of it is a hole (layer-ratio)"));
         }
@@ -201,7 +201,7 @@ impl FoundFile {
         facts.capabilities = (access.mode & 0o111 != 0).then(|| capabilities(&file)).flatten();
         facts.access_list = access_list(&self.place);
         request.progress.advance(0, facts.bytes);
-        Ok((facts, too_large))
+        Ok((facts, class))
     }
 }
 
@@ -257,14 +257,14 @@ impl FolderWalk<'_> {
         let results = in_parallel(&files, readers, |file| file.read(request));
         for (file, read) in files.into_iter().zip(results) {
             match read {
-                Ok((facts, too_large)) => {
-                    self.root
-                        .enter_file(&file.path, facts, too_large, self.request.limits());
+                Ok((facts, class)) => {
+                    self.root.enter_file(&file.path, facts, class, self.request.limits());
                 }
                 Err(error) => {
                     if self.view.is_own {
                         let facts = file.facts_without_content();
-                        self.root.enter_file(&file.path, facts, false, self.request.limits());
+                        self.root
+                            .enter_file(&file.path, facts, KeptClass::Needed, self.request.limits());
                     }
                     self.unreadable(file.path, &error);
                 }
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(problems.len(), 1);
         assert_eq!(
             problems[0].what,
-            "the files to be read exceed the limit of 4 bytes (kept-total); it is not read"
+            "not read: the texts of the layer exceed the limit of 4 bytes; raise it with --limit kept-total=8"
         );
         assert!(open(Path::new("/does/not/exist"), limits).is_err());
     }

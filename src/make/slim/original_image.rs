@@ -11,7 +11,7 @@ use crate::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
 use image_linkage::digest::VerifiedReader;
 use image_linkage::layer::DecompressedReader;
-use image_linkage::layer::{LayerEntry, LayerIndex};
+use image_linkage::layer::{LayerEntry, LayerIndex, LayerProblem, ProblemKind};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 use image_source::{BlobStore, Image, ImageDocuments, ImageError, OpenedImage, OpenedLayers, RegistryReference};
@@ -37,10 +37,18 @@ pub(crate) struct OriginalImage {
 impl OriginalImage {
     /// Reads the image that `written` names. A source that can only be read once is saved to `folder`.
     ///
-    /// Errors: Those of the source. A folder is an error, because it has no layers.
+    /// Errors: Those of the source. A folder is an error, because it has no layers, and so is a file that was not read,
+    /// because the audit of no new image would pass.
     pub(crate) fn read(written: &str, options: &ReadOptions<'_>, folder: &Path) -> Result<Self, SlimError> {
         let (opened, kept) = open_reopenable(written, options, folder)?;
-        Self::new(opened, kept, options)
+        let read = Self::new(opened, kept, options)?;
+        let mut problems = read.layers.iter().flat_map(|layer| &layer.problems);
+        match problems.find(|problem| problem.kind == ProblemKind::Unread) {
+            Some(LayerProblem { path, what, .. }) => Err(SlimError::Cannot(format!(
+                "{written} was not read whole: {path}: {what}"
+            ))),
+            None => Ok(read),
+        }
     }
 
     /// Reads the layers of an image from [`open_reopenable`].
@@ -61,7 +69,7 @@ impl OriginalImage {
             }
             OpenedLayers::Indexed(_) => {
                 return Err(SlimError::Cannot(format!(
-                    "{written} can be read only once; save it to a file"
+                    "{written} has no layers that could be kept; name an image"
                 )));
             }
         };

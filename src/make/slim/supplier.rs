@@ -196,7 +196,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
         let left = most.saturating_sub(index.bytes);
         // The size in a zip file is untrusted, so count the bytes.
         let mut bounded = file.take(left);
-        let (facts, large) = read_file_facts(&path, (mode, None), &mut bounded, options).map_err(at(wheel))?;
+        let (facts, class) = read_file_facts(&path, (mode, None), &mut bounded, options).map_err(at(wheel))?;
         if bounded.limit() == 0 && left > 0 {
             let text = format!(
                 "{} holds more than {most} bytes, the limit for its size (archive-ratio)",
@@ -205,13 +205,14 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
             return Err(SlimError::Cannot(text));
         }
         index.bytes = index.bytes.saturating_add(facts.bytes);
-        let (entry, unread) = kept.admit(facts, large, limits);
+        let (entry, unread) = kept.admit(&path, facts, class, limits);
         if let Some(what) = unread {
             let (path, kind) = (path.clone(), ProblemKind::Unread);
             index.problems.push(LayerProblem { path, what, kind });
         }
         index.entries.insert(&path, entry);
     }
+    index.problems.extend(kept.left_out(limits));
     Ok(index)
 }
 

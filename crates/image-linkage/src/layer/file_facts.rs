@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::index::{FileFacts, LayerEntry};
+use super::index::{FileFacts, LayerEntry, LayerProblem, ProblemKind};
 use super::installed_list::InstalledList;
-use super::interest::IndexOptions;
+use super::interest::{FileInterest, IndexOptions};
 use super::rpm_database::{self, is_rpm_database};
 use crate::digest::to_hex;
 use crate::elf::ElfStream;
@@ -33,6 +33,10 @@ pub(crate) struct FileReader<'a> {
     script: (Option<&'a NameMatcher>, u64),
     /// Whether it is kept only because a shell may read it.
     for_shell: bool,
+    /// The words to note, and whether the file is a compiled module.
+    noted: (&'a FileInterest, bool),
+    /// Whether the file is one of thousands that packages contain.
+    is_of_many: bool,
     hasher: Option<Sha256>,
     head_limit: usize,
 }
@@ -59,6 +63,8 @@ impl<'a> FileReader<'a> {
             bytes: 0,
             mode,
             for_shell,
+            noted: (interest, path.name().ends_with(b".pyc")),
+            is_of_many: words.is_some() && path.parent().name() != b"bin" || path.name() == b"__init__.py",
             shape: ContentKind::Unknown(Vec::new()),
             names: interest.names(),
             kept: (keeps_content || words.is_some() || for_shell).then(Vec::new),
@@ -137,20 +143,24 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// The facts of the whole file, and whether it should be kept but is too large.
-    pub(crate) fn finish(mut self) -> (FileFacts, bool) {
-        if let Some(words) = self.words {
-            let limit = self.kept_limit;
-            // A binary in a script directory is not text.
-            let is_text = !matches!(self.shape, ContentKind::Elf(_));
-            self.kept = self
-                .kept
-                .filter(|kept| is_text && kept.len() as u64 <= limit)
-                .filter(|kept| is_shell_script(kept) || words.holds_prefix(kept));
+    /// The facts of the whole file, and how its content counts against the limits.
+    pub(crate) fn finish(mut self) -> (FileFacts, KeptClass) {
+        // A binary in a script directory is not text.
+        let is_text = !matches!(self.shape, ContentKind::Elf(_));
+        let limit = self.kept_limit;
+        let fits = |kept: &Vec<u8>| is_text && kept.len() as u64 <= limit;
+        if self.words.is_some() {
+            self.kept = self.kept.filter(fits);
         }
         if self.for_shell {
-            let is_text = !matches!(self.shape, ContentKind::Elf(_));
             self.kept = self.kept.filter(|kept| is_text && names_loader_variable(kept));
+        }
+        let (interest, is_compiled) = self.noted;
+        let text = self.kept.as_ref().filter(|kept| fits(kept));
+        let noted_words = text.map(|text| interest.noted_words(text, is_compiled));
+        let is_script = text.is_some_and(|text| is_shell_script(text));
+        if let Some(words) = self.words {
+            self.kept = self.kept.filter(|kept| is_script || words.holds_prefix(kept));
         }
         let elf = match self.shape {
             ContentKind::Elf(stream) => Some(Box::new(stream.finish())),
@@ -173,18 +183,37 @@ impl<'a> FileReader<'a> {
             elf,
             kept: kept.map(Vec::into_boxed_slice),
             sha256: self.hasher.map(|hasher| to_hex(&hasher.finalize()).into_boxed_str()),
+            noted_words: noted_words.unwrap_or_default(),
             // The caller sets the owner from the tar header.
             ..FileFacts::default()
         };
-        // Only the owner of a file comes from rpm's database, and that may be unknown.
-        (facts, too_large && !self.is_rpm_database)
+        let class = match () {
+            // Only the owner of a file comes from rpm's database, and that may be unknown.
+            () if too_large && !self.is_rpm_database => KeptClass::TooLarge,
+            () if self.is_of_many && !is_script => KeptClass::OfMany,
+            () => KeptClass::Needed,
+        };
+        (facts, class)
     }
+}
+
+/// How the content of a file counts against the limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptClass {
+    /// The loader, a shell, an interpreter or a package manager reads the file at its path.
+    Needed,
+    /// One of thousands of files that packages contain.
+    OfMany,
+    /// It should be kept, but is too large.
+    TooLarge,
 }
 
 /// Per-layer state: the total of kept bytes, and the facts shared by equal files.
 #[derive(Debug, Default)]
 pub struct KeptFiles {
     bytes: u64,
+    /// The first file beyond the limit, and the number of all.
+    left_out: Option<(RootPath, usize)>,
     /// Facts of files without kept content. Most files of a layer are such, and many are equal.
     alike: HashMap<PlainFile, Arc<FileFacts>>,
 }
@@ -195,30 +224,44 @@ pub(super) type PlainFile = (u64, u16, u32, u32);
 const SHARED: usize = 1 << 16;
 
 impl KeptFiles {
-    /// Makes the entry of a file. Over a limit, drops the content and returns the reason.
-    pub fn admit(&mut self, mut facts: FileFacts, too_large: bool, limits: &Limits) -> (LayerEntry, Option<String>) {
-        let why = if too_large {
-            let limit = limits.kept_file;
-            Some(format!(
-                "larger than the limit of {limit} bytes (kept-file); it is not read"
-            ))
-        } else {
-            self.count_kept(&mut facts, limits.kept_total)
+    /// Makes the entry of the file at `path`. If it is too large, drops the content and returns the reason.
+    pub fn admit(
+        &mut self,
+        path: &RootPath,
+        mut facts: FileFacts,
+        class: KeptClass,
+        limits: &Limits,
+    ) -> (LayerEntry, Option<String>) {
+        let why = || format!("not read: larger than {}", limit_words("kept-file", limits.kept_file));
+        let why = (class == KeptClass::TooLarge).then(why);
+        // The loader's files must have room behind any number of modules.
+        let limit = match class {
+            KeptClass::OfMany => limits.kept_total - limits.kept_total / 4,
+            KeptClass::Needed | KeptClass::TooLarge => limits.kept_total,
         };
+        let bytes = facts.kept.as_ref().map_or(0, |kept| kept.len() as u64);
+        if bytes == 0 || self.bytes + bytes <= limit {
+            self.bytes += bytes;
+        } else {
+            // Drop the content, not the layer. The report shows it as a gap.
+            facts.kept = None;
+            self.left_out.get_or_insert_with(|| (path.clone(), 0)).1 += 1;
+        }
         (self.share(LayerEntry::File(Arc::new(facts))), why)
     }
 
-    fn count_kept(&mut self, facts: &mut FileFacts, limit: u64) -> Option<String> {
-        let bytes = facts.kept.as_ref().map_or(0, |kept| kept.len() as u64);
-        if self.bytes + bytes > limit {
-            // Drop the content, not the layer. The report shows it as a gap.
-            facts.kept = None;
-            return Some(format!(
-                "the files to be read exceed the limit of {limit} bytes (kept-total); it is not read"
-            ));
-        }
-        self.bytes += bytes;
-        None
+    /// The problem of all files whose content was dropped because of the limit on a layer.
+    pub fn left_out(self, limits: &Limits) -> Option<LayerProblem> {
+        let (path, files) = self.left_out?;
+        let others = match files {
+            0 | 1 => String::new(),
+            2 => ", like 1 other file".to_owned(),
+            _ => format!(", like {} other files", files - 1),
+        };
+        let limit = limit_words("kept-total", limits.kept_total);
+        let what = format!("not read{others}: the texts of the layer exceed {limit}");
+        let kind = ProblemKind::Unread;
+        Some(LayerProblem { path, what, kind })
     }
 
     /// Shares the facts of equal files. Objects are not shared, because their allocation identifies the inode.
@@ -247,6 +290,11 @@ impl KeptFiles {
         }
         LayerEntry::File(facts)
     }
+}
+
+fn limit_words(name: &str, limit: u64) -> String {
+    let more = limit.saturating_mul(2);
+    format!("the limit of {limit} bytes; raise it with --limit {name}={more}")
 }
 
 /// The facts of an entry, if it is a file without kept content.
@@ -290,8 +338,7 @@ fn shape(start: Vec<u8>, names: &NameMatcher, head_limit: usize) -> ContentKind<
     ContentKind::Elf(stream)
 }
 
-/// Reads a file and returns the same facts as for the file in a layer, and whether it should be kept but is too large.
-/// If the size is known, content that does not matter is skipped.
+/// Reads a file and returns the same facts as for the file in a layer, and how its content counts against the limits. If the size is known, content that does not matter is skipped.
 ///
 /// Errors: Those of `reader`.
 pub fn read_file_facts(
@@ -299,7 +346,7 @@ pub fn read_file_facts(
     (mode, bytes): (u16, Option<u64>),
     reader: &mut dyn Read,
     options: &IndexOptions,
-) -> io::Result<(FileFacts, bool)> {
+) -> io::Result<(FileFacts, KeptClass)> {
     let mut file = FileReader::new(path, mode, options);
     let mut start = Vec::new();
     reader.take(START).read_to_end(&mut start)?;

@@ -150,13 +150,16 @@ pub struct FileFacts {
     pub kept: Option<Box<[u8]>>,
     /// The hexadecimal SHA-256, for files whose identity matters.
     pub sha256: Option<Box<str>>,
+    /// The words to note that the file contains, sorted.
+    pub noted_words: Box<[Box<str>]>,
 }
 
 impl FileFacts {
     /// Whether only size, mode and owner are known. Equal files share such facts.
     pub fn is_plain(&self) -> bool {
         let has_access = self.capabilities.is_some() || self.access_list.is_some();
-        !has_access && self.elf.is_none() && self.kept.is_none() && self.sha256.is_none()
+        let has_content = self.elf.is_some() || self.kept.is_some() || self.sha256.is_some();
+        !has_access && !has_content && self.noted_words.is_empty()
     }
 
     /// The owner and permission bits.

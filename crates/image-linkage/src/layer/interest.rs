@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use aho_corasick::{AhoCorasick, Match};
+
 use super::path_pattern::{PathParts, PathPattern};
 use crate::digest::{Digest, DigestHasher};
 use crate::elf::mentions::NameMatcher;
@@ -53,6 +55,8 @@ pub struct WantedFiles {
     pub no_texts: BTreeSet<String>,
     /// Words to search for in these files.
     pub text_words: BTreeSet<String>,
+    /// Words to note of these files and of kept ones. They alone do not keep a file.
+    pub noted_words: BTreeSet<String>,
 }
 
 /// The compiled form of [`WantedFiles`].
@@ -65,6 +69,7 @@ pub struct FileInterest {
     texts: Vec<PathPattern>,
     no_texts: Vec<PathPattern>,
     text_words: NameMatcher,
+    noted_words: Option<AhoCorasick>,
 }
 
 impl From<WantedFiles> for FileInterest {
@@ -78,6 +83,7 @@ impl From<WantedFiles> for FileInterest {
             texts: patterns(&wanted.texts),
             no_texts: patterns(&wanted.no_texts),
             text_words: NameMatcher::new(&BTreeSet::new(), &wanted.text_words),
+            noted_words: AhoCorasick::new(&wanted.noted_words).ok(),
             wanted,
         }
     }
@@ -91,7 +97,7 @@ impl FileInterest {
         hasher.update(INDEX_SOURCES.as_bytes());
         let wanted = &self.wanted;
         let objects = [&wanted.kept, &wanted.hashed, &wanted.names, &wanted.symbol_prefixes];
-        let texts = [&wanted.texts, &wanted.no_texts, &wanted.text_words];
+        let texts = [&wanted.texts, &wanted.no_texts, &wanted.text_words, &wanted.noted_words];
         for list in objects.into_iter().chain(texts) {
             // Include lengths. Otherwise a text could move from the end of one list to the start of the next unnoticed.
             hasher.update(&(list.len() as u64).to_le_bytes());
@@ -127,6 +133,24 @@ impl FileInterest {
     /// The words that a script with any name must contain to be kept; `None` if no texts are requested.
     pub(super) fn script_words(&self, path: &RootPath) -> Option<&NameMatcher> {
         (!self.texts.is_empty() && !is_one(&self.no_texts, path)).then_some(&self.text_words)
+    }
+
+    /// The words to note that the file contains as whole words. In a compiled module, words follow each other without a
+    /// separator.
+    pub(super) fn noted_words(&self, content: &[u8], is_compiled: bool) -> Box<[Box<str>]> {
+        let goes_on = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        let is_whole = |hit: &Match| {
+            let before = hit.start().checked_sub(1).and_then(|at| content.get(at));
+            is_compiled || !goes_on(before) && !goes_on(content.get(hit.end()))
+        };
+        let hits = self
+            .noted_words
+            .iter()
+            .flat_map(|words| words.find_overlapping_iter(content));
+        let found: BTreeSet<usize> = hits.filter(is_whole).map(|hit| hit.pattern().as_usize()).collect();
+        let words = self.wanted.noted_words.iter().enumerate();
+        let words = words.filter(|(number, _)| found.contains(number));
+        words.map(|(_, word)| word.as_str().into()).collect()
     }
 
     /// The names to search for in ELF objects.
@@ -230,8 +254,8 @@ mod tests {
 
     #[test]
     fn the_fingerprint_covers_every_list() {
-        let print = |lists: [&[&str]; 6]| {
-            let [kept, hashed, names, symbol_prefixes, texts, text_words] = lists.map(list);
+        let print = |lists: [&[&str]; 7]| {
+            let [kept, hashed, names, symbol_prefixes, texts, text_words, noted_words] = lists.map(list);
             let wanted = WantedFiles {
                 kept,
                 hashed,
@@ -239,24 +263,26 @@ mod tests {
                 symbol_prefixes,
                 texts,
                 text_words,
+                noted_words,
                 ..WantedFiles::default()
             };
             FileInterest::from(wanted).fingerprint()
         };
         let all = [
-            print([&[], &[], &[], &[], &[], &[]]),
-            print([&["a"], &[], &[], &[], &[], &[]]),
-            print([&[], &["a"], &[], &[], &[], &[]]),
-            print([&[], &[], &["a"], &[], &[], &[]]),
-            print([&[], &[], &[], &["a"], &[], &[]]),
-            print([&[], &[], &[], &[], &["a"], &[]]),
-            print([&[], &[], &[], &[], &[], &["a"]]),
-            print([&["ab"], &[], &[], &[], &[], &[]]),
-            print([&["a", "b"], &[], &[], &[], &[], &[]]),
-            print([&["a"], &["b"], &[], &[], &[], &[]]),
+            print([&[], &[], &[], &[], &[], &[], &[]]),
+            print([&["a"], &[], &[], &[], &[], &[], &[]]),
+            print([&[], &["a"], &[], &[], &[], &[], &[]]),
+            print([&[], &[], &["a"], &[], &[], &[], &[]]),
+            print([&[], &[], &[], &["a"], &[], &[], &[]]),
+            print([&[], &[], &[], &[], &["a"], &[], &[]]),
+            print([&[], &[], &[], &[], &[], &["a"], &[]]),
+            print([&[], &[], &[], &[], &[], &[], &["a"]]),
+            print([&["ab"], &[], &[], &[], &[], &[], &[]]),
+            print([&["a", "b"], &[], &[], &[], &[], &[], &[]]),
+            print([&["a"], &["b"], &[], &[], &[], &[], &[]]),
         ];
         let different: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());
-        assert_eq!(print([&["b", "a"], &[], &[], &[], &[], &[]]), all[8]);
+        assert_eq!(print([&["b", "a"], &[], &[], &[], &[], &[], &[]]), all[9]);
     }
 }

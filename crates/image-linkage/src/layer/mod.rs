@@ -32,7 +32,7 @@ mod tar_walk;
 
 pub use access_list::AccessList;
 pub use decompress::{Compression, DecompressedReader};
-pub use file_facts::{KeptFiles, read_file_facts};
+pub use file_facts::{KeptClass, KeptFiles, read_file_facts};
 pub use index::{ExpectedBlob, FileFacts, LayerEntry, LayerError, LayerIndex, LayerProblem, ProblemKind};
 pub use index_codec::{read_index, write_index};
 pub use installed_list::{ListedFile, is_installed_list, is_library_name, listed_files, shorten_list};

@@ -38,6 +38,7 @@ pub(crate) fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Re
     // A directory counts twice if a sibling sorts between it and its content.
     let directories = limits.layer_entries.saturating_mul(2);
     walk.changeset.check_directories(directories, limits)?;
+    walk.changeset.problems.extend(walk.files.left_out(limits));
     // The digest covers all bytes, including those behind the end marker.
     walk.headers.input.drain()?;
     Ok(walk.changeset)
@@ -104,11 +105,11 @@ impl<R: BufRead> TarWalk<'_, R> {
             None => self.headers.input.read(member.stored, |bytes| file.push(bytes))?,
             Some(sparse) => self.sparse(&mut file, member.stored, sparse)?,
         }
-        let (mut facts, too_large) = file.finish();
+        let (mut facts, class) = file.finish();
         (facts.uid, facts.gid) = (member.access.uid, member.access.gid);
         facts.capabilities = member.capabilities;
         facts.access_list.clone_from(&member.access_list);
-        let (entry, why) = self.files.admit(facts, too_large, self.limits);
+        let (entry, why) = self.files.admit(path, facts, class, self.limits);
         if let Some(why) = why {
             self.changeset.unread(path, why);
         }

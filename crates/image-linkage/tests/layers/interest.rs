@@ -1,6 +1,7 @@
 //! Does an index contain the requested facts?
 
 use image_linkage::layer::{ExpectedBlob, FileFacts, FileInterest, IndexOptions, LayerEntry, WantedFiles, index_layer};
+use image_linkage::limits::Limits;
 use testkit::elf::Elf;
 use testkit::layer::Layer;
 
@@ -60,6 +61,49 @@ fn two_interests_index_differently_and_have_two_fingerprints() {
         assert_eq!(file.kept.as_deref(), kept, "{word}");
     }
 
+    for (word, noted) in [("hello", vec![Box::from("hello")]), ("hell", vec![])] {
+        let [_, file] = read(WantedFiles {
+            texts: list("motd"),
+            noted_words: list(word),
+            ..WantedFiles::default()
+        });
+        assert_eq!((file.kept, file.noted_words.into_vec()), (None, noted), "{word}");
+    }
+
     let asked = FileInterest::from(wanted).fingerprint();
     assert_ne!(asked, FileInterest::default().fingerprint());
+}
+
+#[test]
+fn files_of_the_loader_have_room_behind_any_number_of_modules() {
+    let options = IndexOptions {
+        interest: FileInterest::from(WantedFiles {
+            texts: list("*.py"),
+            text_words: list("x"),
+            ..WantedFiles::default()
+        }),
+        limits: Limits {
+            kept_total: 2000,
+            ..Limits::default()
+        },
+    };
+    let modules = ["a/1.py", "a/2.py", "a/3.py", "a/4.py"];
+    let layer = modules
+        .iter()
+        .fold(Layer::new(), |layer, path| layer.file(path, "x".repeat(600)));
+    let tar = layer.file("etc/ld.so.cache", "c".repeat(700)).tar();
+    let index = index_layer("L", tar.as_slice(), &ExpectedBlob::default(), &options).unwrap();
+    let kept: Vec<String> = index.entries.kept_files().map(|(path, _)| path.to_string()).collect();
+    assert_eq!(kept, ["/a/1.py", "/a/2.py", "/etc/ld.so.cache"]);
+    let problems: Vec<String> = index
+        .problems
+        .iter()
+        .map(|it| format!("{}: {}", it.path, it.what))
+        .collect();
+    assert_eq!(
+        problems,
+        [
+            "/a/3.py: not read, like 1 other file: the texts of the layer exceed the limit of 2000 bytes; raise it with --limit kept-total=4000"
+        ]
+    );
 }

@@ -51,7 +51,7 @@ pub(super) fn walk_squashfs(
             return Err(ImageError::not_an_image(what, reason));
         }
     }
-    Ok(walk.root.finish())
+    Ok(walk.root.finish(request.limits()))
 }
 
 /// An unfinished walk.
@@ -143,11 +143,10 @@ impl SquashfsWalk<'_> {
             InodeKind::File(place) => {
                 let mut content = self.squashfs.content(&place);
                 let index = self.request.index;
-                let (mut facts, too_large) =
-                    read_file_facts(path, (access.mode, Some(place.bytes)), &mut content, index)?;
+                let (mut facts, class) = read_file_facts(path, (access.mode, Some(place.bytes)), &mut content, index)?;
                 (facts.uid, facts.gid) = (access.uid, access.gid);
                 self.request.progress.advance(0, facts.bytes);
-                let entry = self.root.enter_file(path, facts, too_large, self.request.limits());
+                let entry = self.root.enter_file(path, facts, class, self.request.limits());
                 if place.is_linked {
                     self.linked.insert(number, entry);
                 }

@@ -55,7 +55,7 @@ pub enum ReferenceKind {
 pub(crate) struct ObjectInventory {
     pub objects: Vec<(RootPath, Arc<FileFacts>)>,
     pub links: Vec<(RootPath, ByteString)>,
-    /// The stored scripts and settings, without package lists.
+    /// The scripts and settings that are stored or contain noted words, without package lists.
     pub texts: Vec<(RootPath, Arc<FileFacts>)>,
 }
 
@@ -78,7 +78,7 @@ impl ObjectInventory {
             NodeKind::File(facts) if facts.elf.is_some() => {
                 self.objects.push((path.clone(), Arc::clone(facts)));
             }
-            NodeKind::File(facts) if facts.kept.is_some() && is_setting(path) => {
+            NodeKind::File(facts) if (facts.kept.is_some() || !facts.noted_words.is_empty()) && is_setting(path) => {
                 self.texts.push((path.clone(), Arc::clone(facts)));
             }
             NodeKind::Symlink(target) => self.links.push((path.clone(), target.clone())),

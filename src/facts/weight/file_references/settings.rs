@@ -124,8 +124,8 @@ pub(crate) fn find_word_uses(
 
 /// The first origin with one of the words.
 fn who_says(words: &[String], image: &Image, tables: &KnowledgeTables, inventory: &ObjectInventory) -> Option<String> {
-    let says = |text: &str, ends: WordEnds| words.iter().any(|word| holds_word(text, word, ends));
-    let setting = setting_texts(image).find(|(_, text)| says(text, WordEnds::Needed));
+    let says = |text: &str| words.iter().any(|word| holds_word(text, word));
+    let setting = setting_texts(image).find(|(_, text)| says(text));
     if let Some((by, _)) = setting {
         return Some(by.to_owned());
     }
@@ -133,31 +133,20 @@ fn who_says(words: &[String], image: &Image, tables: &KnowledgeTables, inventory
     let mut texts = inventory.texts.iter();
     let text = texts.find(|(path, facts)| {
         let is_package = path.split_components().any(|folder| folder.ends_with(b"-packages"));
-        if shared.is_of_system(path) && !is_package || shared.is_of_framework(path) {
-            return false;
-        }
-        let content = String::from_utf8_lossy(facts.kept.as_deref().unwrap_or_default());
-        let is_compiled = path.name().ends_with(b".pyc");
-        let ends = if is_compiled { WordEnds::Any } else { WordEnds::Needed };
-        says(&content, ends)
+        let is_of_system = shared.is_of_system(path) && !is_package;
+        let mut noted = facts.noted_words.iter();
+        noted.any(|noted| words.iter().any(|word| **word == **noted)) && !is_of_system && !shared.is_of_framework(path)
     });
     text.map(|(path, _)| path.to_string())
 }
 
-/// Whether a match must be a whole word.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum WordEnds {
-    Needed,
-    /// In a compiled module, words follow each other without a separator.
-    Any,
-}
-
-fn holds_word(text: &str, word: &str, ends: WordEnds) -> bool {
+/// Whether a text contains the word as a whole word.
+fn holds_word(text: &str, word: &str) -> bool {
     let goes_on = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
     let around = |at: usize| (text.get(..at), text.get(at + word.len()..));
     let mut found = text.match_indices(word).map(|(at, _)| around(at));
     found.any(|(before, after)| {
         let before = before.and_then(|before| before.chars().next_back());
-        ends == WordEnds::Any || !goes_on(before) && !goes_on(after.and_then(|after| after.chars().next()))
+        !goes_on(before) && !goes_on(after.and_then(|after| after.chars().next()))
     })
 }
