@@ -78,15 +78,22 @@ fn ask_sources<T>(
     registry: &RegistryOptions,
     mut ask: impl FnMut(&dyn ImageSource) -> Result<T, ImageError>,
 ) -> Result<T, ImageError> {
-    let missing = match ask(&*find_source(written, registry)?) {
-        Err(error @ (ImageError::NotFound(_) | ImageError::Remote(_))) if is_bare_name(written) => error,
-        asked => return asked,
+    let asked = ask(&*find_source(written, registry)?);
+    let Err(ImageError::NotFound(answer) | ImageError::Remote(answer)) = &asked else {
+        return asked;
     };
-    let engines = [EngineKind::Docker, EngineKind::Podman];
-    let found = engines
-        .iter()
-        .find_map(|brand| ask(&EngineImage::new(*brand, written)).ok());
-    found.ok_or(missing)
+    if !is_bare_name(written) {
+        return asked;
+    }
+    let mut answers = vec![answer.clone()];
+    for brand in [EngineKind::Docker, EngineKind::Podman] {
+        match ask(&EngineImage::new(brand, written)) {
+            Ok(found) => return Ok(found),
+            // Without its advice: the name may be meant for another source.
+            Err(error) => answers.extend(error.to_string().split(';').next().map(str::to_owned)),
+        }
+    }
+    Err(ImageError::Remote(answers.join("; ")))
 }
 
 /// Whether a name says neither a scheme nor a registry.
