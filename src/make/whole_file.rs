@@ -1,13 +1,17 @@
 //! Writes output files atomically: each is complete or absent.
 #![expect(clippy::disallowed_methods, reason = "the files lie where the user wants them")]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use image_store::create_unfinished_file;
@@ -101,9 +105,9 @@ pub(crate) fn settle(file: &Path) -> PathBuf {
 /// The number of links followed to a missing file, the limit of Linux (`MAXSYMLINKS`).
 const LINKS: usize = 40;
 
-/// Opens a stream. Opening a pipe waits for a reader.
+/// Opens a stream. Opening a named pipe waits a few seconds for its reader.
 ///
-/// Errors: A host error.
+/// Errors: A host error, or the pipe has no reader.
 pub(crate) fn open_output_stream(place: &Path) -> io::Result<File> {
     // Duplicate the descriptor: opening the path again would have its own offset, and two writers would overwrite each
     // other.
@@ -114,8 +118,27 @@ pub(crate) fn open_output_stream(place: &Path) -> io::Result<File> {
         Some("/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2") => {
             io::stderr().as_fd().try_clone_to_owned().map(File::from)
         }
-        _ => OpenOptions::new().append(true).open(place),
+        _ => open_with_reader(place),
     }
+}
+
+/// How often the reader of a named pipe is looked for, and the wait in between.
+const READER: (usize, Duration) = (50, Duration::from_millis(100));
+
+fn open_with_reader(place: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
+    for _ in 0..READER.0 {
+        match rustix::fs::open(place, flags | OFlags::NONBLOCK, Mode::empty()) {
+            // fifo(7): the pipe has no reader yet.
+            Err(Errno::NXIO) => thread::sleep(READER.1),
+            opened => {
+                let opened = opened?;
+                rustix::fs::fcntl_setfl(&opened, flags)?;
+                return Ok(opened.into());
+            }
+        }
+    }
+    Err(io::Error::other("no program reads this pipe; start its reader first"))
 }
 
 /// Renames a file into place. With [`ExistingOutput::Stays`], a file that has appeared meanwhile is kept.
