@@ -9,7 +9,7 @@ use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use super::client::RepositoryClient;
 use super::request_errors::{media_type, remote_error, shorten_text};
 use super::retry::{AttemptFailure, retry_attempts};
-use super::steady_body::broken_body;
+use super::steady_body::{broken_body, broken_document};
 use crate::image_error::ImageError;
 use crate::manifest::{self, Descriptor, FoundManifest, ManifestDocument};
 use crate::registry_reference::RegistryReference;
@@ -142,12 +142,13 @@ fn attempt(client: &RepositoryClient, part: &str, limit: u64) -> Result<FetchedD
             let what = part
                 .strip_prefix("manifests/")
                 .map_or_else(|| part.to_owned(), |name| format!("the manifest {name}"));
-            AttemptFailure::passing(remote_error(format!(
+            let text = format!(
                 "{}: {what} broke off after {} bytes ({}); try again later",
                 client.registry,
                 bytes.len(),
                 broken_body(&error)
-            )))
+            );
+            broken_document(&error, remote_error(text))
         })?;
     // Login pages of proxies and captive portals answer 200, some with no media type or a wrong one.
     if media_type == "text/html" || bytes.trim_ascii_start().starts_with(b"<") {

@@ -33,7 +33,8 @@ impl Default for RetryPolicy {
             // Five waits, 15 to 31 seconds in total: enough for a registry to restart behind its load balancer.
             tries: 6,
             first_wait: Duration::from_millis(500),
-            // A pull limit lasts hours, so it is reported at once.
+            // A pull limit may last hours. Status 429 with a longer `Retry-After` is reported at once; with a shorter one
+            // or none, it is retried.
             longest_wait: Duration::from_mins(1),
             connect: Duration::from_secs(10),
             // A pull-through cache is silent until it has the blob from its upstream.

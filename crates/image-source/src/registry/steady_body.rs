@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use reqwest::blocking::Response;
 
+use super::retry::AttemptFailure;
+use crate::image_error::ImageError;
+
 /// The bytes that must arrive within [`super::RetryPolicy::slowest`].
 pub(super) const HEADWAY: u64 = 64 << 10;
 
@@ -57,6 +60,16 @@ impl Read for SteadyBody {
 
 fn too_slow(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, why)
+}
+
+/// The failure of a document, whose body broke with `cause`. A slow one is final: each attempt would take as long.
+pub(super) fn broken_document(cause: &io::Error, error: ImageError) -> AttemptFailure {
+    let inner = cause.get_ref().and_then(|inner| inner.downcast_ref::<reqwest::Error>());
+    if inner.map_or(cause.kind() == io::ErrorKind::TimedOut, reqwest::Error::is_timeout) {
+        AttemptFailure::Final(error)
+    } else {
+        AttemptFailure::passing(error)
+    }
 }
 
 /// Why reading a body failed, without the URL, which may contain a signature.

@@ -11,7 +11,7 @@ use super::challenge::{self, Challenge};
 use super::credentials::{Credential, CredentialSecret};
 use super::request_errors::{connection_failure, credentials_refused, remote_error, shorten_text};
 use super::retry::AttemptFailure;
-use super::steady_body::broken_body;
+use super::steady_body::{broken_body, broken_document};
 use super::transport::{Authorization, FinalResponse, HttpTransport, SendError, status_failure, without_user};
 
 /// How many bytes of a token server's answer are read.
@@ -187,7 +187,10 @@ impl TokenRequest<'_> {
             .read_to_end(&mut body)
             .map_err(|error| {
                 let why = broken_body(&error);
-                AttemptFailure::passing(remote_error(format!("the token server {host} broke off: {why}")))
+                broken_document(
+                    &error,
+                    remote_error(format!("the token server {host} broke off: {why}")),
+                )
             })?;
         // Some servers send both fields and leave one empty.
         serde_json::from_slice::<TokenBody>(&body)
