@@ -200,6 +200,7 @@ fn with_new_cache(as_is: &ProcessContext, layers: usize) -> ProcessContext {
         if made.relinked != LinkChanges::default() {
             // Without new links, both worlds share the file system in memory.
             context.rootfs = Arc::new(made.apply(&as_is.rootfs, layers));
+            context.library_names = Arc::default();
         }
         context.relinked = made.relinked;
         if *linker.cache_path == *SYSTEM_CACHE {
