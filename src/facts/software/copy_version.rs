@@ -107,10 +107,11 @@ pub(crate) fn find_version(
         };
         text.as_ref().is_none_or(goes_on)
     });
-    let name = || library.version_by_name(&knowledge.tables.releases, path.name());
+    // The name and the header of a file that is no library say what should be there.
+    let name = || library.version_by_name(&knowledge.tables.releases, elf.and(Some(path.name()))?);
     let fits = |version: &String| !library.contradicts(version, soname);
     let header = || {
-        let versions = library.version_by_header(rootfs.content(&headers.of(path)?.absolute())?)?;
+        let versions = library.version_by_header(rootfs.content(&elf.and(headers.of(path))?.absolute())?)?;
         // One number stands for 11.8, 12.0 and 12.1, whose sonames differ.
         let fitting: Vec<String> = versions.split(" or ").map(str::to_owned).filter(fits).collect();
         (!fitting.is_empty()).then(|| fitting.join(" or "))

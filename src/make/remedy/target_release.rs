@@ -109,9 +109,15 @@ pub(crate) fn release_platform(linker: &DynamicLoader) -> &'static str {
 fn traced_cuda(target: &ImageFacts, wanted: &WantedCupti) -> Option<(CudaVersion, String)> {
     let (library, releases) = (target.library, &target.tables.releases);
     let copies = target.own_copies().filter_map(|copy| {
-        let (version, _) = copy.version.as_ref()?;
+        // The name of a damaged file still says what should be there.
+        let named = || library.version_by_name(releases, copy.real_path.name());
+        let version = copy
+            .version
+            .as_ref()
+            .map(|(version, _)| version.clone())
+            .or_else(named)?;
         Some((
-            parse_cuda_version(version)?,
+            parse_cuda_version(&version)?,
             format!("{} is of {version}", copy.real_path),
         ))
     });
