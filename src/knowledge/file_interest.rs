@@ -6,7 +6,7 @@ use image_linkage::layer::{IndexOptions, RPM_DATABASES, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that identify the system, its packages and their CUDA version.
-const KEPT: [&str; 66] = [
+const KEPT: [&str; 67] = [
     // Scripts that run between the container's command and its program, at their usual paths.
     "/*.sh",
     "/start",
@@ -51,10 +51,11 @@ const KEPT: [&str; 66] = [
     "etc/group",
     "etc/os-release",
     "usr/lib/os-release",
-    // The apt sources: a fix does not set up an existing repository again.
+    // The package sources: a fix does not set up an existing repository again.
     "etc/apt/sources.list",
     "etc/apt/sources.list.d/*.list",
     "etc/apt/sources.list.d/*.sources",
+    "etc/**/*repos.d/*.repo",
     "var/lib/dpkg/status",
     "var/lib/dpkg/diversions",
     // Distroless images have one file per package instead of a single one.
@@ -284,6 +285,8 @@ mod tests {
             "opt/venv/lib/python3.11/site-packages/torch-2.5.1.dist-info/RECORD",
             "opt/conda/conda-meta/cuda-cupti-12.4.127-0.json",
             "etc/apt/sources.list.d/debian.sources",
+            "etc/yum.repos.d/cuda-rhel9.repo",
+            "etc/zypp/repos.d/nvidia.repo",
             "usr/local/cuda-12.4/version.json",
             "a/include/cupti_version.h",
             "run.sh",

@@ -8,7 +8,8 @@ use super::remedy::copy_plan::CreatedLink;
 use super::remedy::install_context::RecipeRequest;
 use super::remedy::install_method::InstallMethod;
 use super::remedy::phase_recipe::PhaseRecipe;
-use super::remedy::recipe::{make_outside_recipe, make_recipe};
+use super::remedy::python_target::split_mounted;
+use super::remedy::recipe::{is_misled, make_outside_recipe, make_recipe};
 use super::remedy::target_release::release_words;
 use crate::facts::{CuptiConsumer, CuptiCopy, GatherOptions, ImageFacts};
 use crate::judge::outcome::AuditedImage;
@@ -68,7 +69,9 @@ fn find_cure(audit: &AuditedImage, fixing: &CureRequest<'_>) -> Option<Cure> {
             .iter()
             .filter(|finding| plan.because.contains(&finding.rule));
         let mut places = decisive.flat_map(|finding| &finding.locations);
-        plan.lacks_cupti(&audit.facts) || places.any(|place| removes(&place.path))
+        plan.lacks_cupti(&audit.facts)
+            || is_misled(&audit.facts, fixing.knowledge, plan)
+            || places.any(|place| removes(&place.path))
     };
     let failed = audit.failed_plans().filter(may_change);
     let mut plans = failed.chain(audit.asked_plans().filter(in_doubt));
@@ -121,13 +124,12 @@ impl Cure {
         if cured.gone.is_empty() && !passes {
             return None;
         }
-        let library_path = recipe.library_path.iter();
-        let instructions = library_path.map(|path| format!("ENV LD_LIBRARY_PATH={}", quote::quote_env(&path.value)));
-        let instructions: Vec<String> = instructions.collect();
         let makes_links = !recipe.path_links.is_empty();
         // No command uses the name for FROM.
         let page = fill_page(&audit.facts, plan, recipe, "", None).ok()?;
-        let commands = commands(&page).ok()?;
+        let (commands, mut instructions) = split_mounted(commands(&page).ok()?);
+        let library_path = page.recipe.library_path.iter();
+        instructions.extend(library_path.map(|path| format!("ENV LD_LIBRARY_PATH={}", quote::quote_env(&path.value))));
         let how = if commands.is_empty() && instructions.is_empty() {
             "; cupti-audit dockerfile writes how"
         } else {
@@ -258,6 +260,17 @@ fn words(page: &PhasePage<'_>) -> String {
     let because = recipe.release.as_ref().map(|release| release.because.as_str());
     let because = because.unwrap_or("nothing in the image asks for another release");
     match &recipe.way {
+        None if !recipe.rights.is_empty() => {
+            let paths: Vec<String> = recipe.rights.iter().map(|right| right.path.to_string()).collect();
+            format!("let the image's user access {}", paths.join(" and "))
+        }
+        None if recipe.only_clears() => {
+            let paths: Vec<String> = recipe.clears.iter().map(ToString::to_string).collect();
+            format!(
+                "remove {}, so that programs find the library of the right release",
+                paths.join(" and ")
+            )
+        }
         None => path_words(page),
         Some(InstallMethod::Pip(pip)) => format!("install {} {}: {because}", pip.name, pip.version),
         Some(InstallMethod::Package(package)) => format!("install {}: {because}", package.name),

@@ -3,13 +3,12 @@
 use serde::Serialize;
 
 use super::dockerfile::{DockerfileTemplates, TemplateError};
-use super::quote;
-use super::remedy::image_system::{ImageSystem, PipTarget, SystemInstaller, find_pip_target, read_image_system};
+use super::remedy::image_system::{ImageSystem, SystemInstaller, read_image_system};
+use super::remedy::python_target::{PipTarget, find_pip_target, split_mounted};
 use crate::facts::{ImageFacts, OwnerKind};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::PackageRepair;
 use crate::shell_quote::quote_shell;
-use image_linkage::path::RootPath;
 
 /// Attaches repair commands to findings about packages, if the image has their installer.
 pub(crate) fn tell_repairs(audit: &mut AuditedImage) {
@@ -28,7 +27,8 @@ pub(crate) fn tell_repairs(audit: &mut AuditedImage) {
     };
     for finding in repairs {
         if let Some(repair) = &finding.repair {
-            finding.commands = repair_commands(&audit.facts, &system, &templates, repair);
+            let lines = repair_commands(&audit.facts, &system, &templates, repair);
+            (finding.commands, finding.instructions) = split_mounted(lines);
         }
     }
 }
@@ -43,6 +43,7 @@ fn repair_commands(
     let packages = quoted.join(" ");
     match repair.manager {
         OwnerKind::Pip => find_pip_target(facts, &repair.environment)
+            .filter(|target| system.shell || target.mount.is_none())
             .and_then(|target| pip_command(templates, target, repair).ok())
             .into_iter()
             .collect(),
@@ -77,11 +78,8 @@ struct PipCommand<'a> {
 
 #[derive(Serialize)]
 struct PipPackages<'a> {
-    #[serde(serialize_with = "quote::serialize_path")]
-    interpreter: RootPath,
-    #[serde(serialize_with = "quote::serialize_optional_path")]
-    uv: Option<RootPath>,
-    is_managed: bool,
+    #[serde(flatten)]
+    target: PipTarget,
     is_listed: bool,
     takes_dependencies: bool,
     wheels: &'a [String],
@@ -94,9 +92,7 @@ fn pip_command(
     repair: &PackageRepair,
 ) -> Result<String, TemplateError> {
     let way = PipPackages {
-        interpreter: target.interpreter,
-        uv: target.uv,
-        is_managed: target.is_managed,
+        target,
         is_listed: repair.is_listed,
         takes_dependencies: !repair.is_listed,
         wheels: &repair.packages,

@@ -32,7 +32,7 @@ pub fn build<'kit>(image: &Image<'kit>, instructions: &[String], log: &mut Strin
     for instruction in instructions {
         let (word, rest) = instruction.split_once(' ').unwrap_or((instruction, ""));
         if word == "RUN" {
-            commands.push(rest.to_owned());
+            commands.push(lend_uv(rest));
             continue;
         }
         run(&mut current.1, &mut commands, log)?;
@@ -70,6 +70,15 @@ pub fn build<'kit>(image: &Image<'kit>, instructions: &[String], log: &mut Strin
     }
     run(&mut current.1, &mut commands, log)?;
     Ok(current.1)
+}
+
+/// The command of a `RUN`. uv's public image lends uv, which the kit has.
+fn lend_uv(command: &str) -> String {
+    let mount = "--mount=from=ghcr.io/astral-sh/uv,source=/uv,target=/bin/uv ";
+    let lent = command.strip_prefix(mount);
+    lent.map_or(command.to_owned(), |command| {
+        format!("ln -s /mnt/bin/uv /bin/uv; {command}; rm /bin/uv")
+    })
 }
 
 /// The image with this name, from layers of the kit. Any other name means the image to build on.

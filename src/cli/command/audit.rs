@@ -321,10 +321,9 @@ impl ImageAuditor<'_> {
         }
         tell_repairs(&mut audit);
         rule::sort_findings(&mut audit.findings);
-        // The fix for a trial search path may not work without it, and a running container cannot be a base image.
+        // A running container cannot be a base image.
         let is_image = !matches!(self.question, AuditQuestion::Running(_));
-        let changes_loader = environment.iter().any(|(name, _)| name.starts_with("LD_"));
-        if is_image && !changes_loader && audit.counting().any(|it| it.severity >= Severity::Warning) {
+        if is_image && audit.counting().any(|it| it.severity >= Severity::Warning) {
             let of_platform = platform.map(|platform| ("--platform", platform.to_string()));
             let options: Vec<_> = of_platform
                 .into_iter()

@@ -51,8 +51,19 @@ pub(crate) fn find_image_user(spec: &str, rootfs: &Rootfs) -> ImageUser {
     }
 }
 
-/// The commands that let a user use a file: one for each inaccessible directory above it, and one for the file.
+/// The commands that let a user use a file.
 pub(crate) fn opening_commands(rootfs: &Rootfs, who: &FileCredentials, path: &RootPath, usage: FileUse) -> Vec<String> {
+    let closed = closed_places(rootfs, who, path, usage).into_iter();
+    closed.filter_map(|(path, usage)| chmod_command(&path, usage)).collect()
+}
+
+/// The directories above a file that a user cannot enter, and the file if the user cannot use it.
+pub(crate) fn closed_places(
+    rootfs: &Rootfs,
+    who: &FileCredentials,
+    path: &RootPath,
+    usage: FileUse,
+) -> Vec<(RootPath, FileUse)> {
     let Ok(file) = rootfs.lookup(&path.absolute()) else {
         return Vec::new();
     };
@@ -63,18 +74,22 @@ pub(crate) fn opening_commands(rootfs: &Rootfs, who: &FileCredentials, path: &Ro
         let access = node.and_then(|node| rootfs.access(node.node));
         access.is_some_and(|(access, list)| !who.may(*usage, access, list))
     });
-    closed.filter_map(|(path, usage)| chmod_command(path, usage)).collect()
+    closed.map(|(path, usage)| (path.clone(), usage)).collect()
 }
 
 /// The command that lets everybody use a file or directory; `None` for a name that a command cannot contain.
 pub(crate) fn chmod_command(path: &RootPath, usage: FileUse) -> Option<String> {
-    let bits = match usage {
+    Some(format!("chmod {} {}", chmod_mode(usage), quote_path(path)?))
+}
+
+/// The rights for everybody, as an argument of chmod(1).
+pub(crate) fn chmod_mode(usage: FileUse) -> &'static str {
+    match usage {
         FileUse::Read => "a+r",
         FileUse::Write => "a+w",
-        FileUse::Execute => "a+rx",
-        FileUse::Pass => "a+x",
-    };
-    Some(format!("chmod {bits} {}", quote_path(path)?))
+        // Python also lists the directories that it imports from.
+        FileUse::Execute | FileUse::Pass => "a+rx",
+    }
 }
 
 /// An obstacle in a search that the loader's message lacks.

@@ -40,9 +40,9 @@ pub(crate) struct ImageSystem {
     /// The apt source files by path, with their contents.
     #[serde(skip)]
     pub sources: BTreeMap<RootPath, String>,
-    /// The file that configures NVIDIA's repository.
+    /// Whether NVIDIA's repository is set up.
     #[serde(skip)]
-    pub nvidia: Option<RootPath>,
+    pub has_nvidia: bool,
     #[serde(skip)]
     pub conda: Option<CondaEnvironment>,
 }
@@ -68,20 +68,20 @@ impl SystemInstaller {
     }
 }
 
-/// A Python environment into which wheels can be installed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PipTarget {
-    pub site: RootPath,
-    /// The path of uv, if the environment has no pip.
-    pub uv: Option<RootPath>,
-    /// Its interpreter, by the path inside the environment.
-    pub interpreter: RootPath,
-    /// Whether the distribution forbids pip to install into it (PEP 668).
-    pub is_managed: bool,
-}
-
 /// The programs that install RPM packages, in order of preference.
 const DNF: [SystemInstaller; 3] = [SystemInstaller::Dnf, SystemInstaller::Microdnf, SystemInstaller::Yum];
+
+/// The folders of dnf and yum (dnf.conf(5), `reposdir`), and of zypper.
+const YUM_FOLDERS: [&str; 4] = [
+    "/etc/yum.repos.d",
+    "/etc/yum/repos.d",
+    "/etc/distro.repos.d",
+    "/etc/zypp/repos.d",
+];
+/// The beginnings of lines with an address (sources.list(5), dnf.conf(5)).
+const ADDRESSES: [&str; 5] = ["deb ", "URIs:", "baseurl", "mirrorlist", "metalink"];
+/// The lines that switch a source off, without blanks.
+const DISABLED: [&str; 4] = ["enabled=0", "enabled=false", "enabled=False", "Enabled:no"];
 
 pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     let rootfs = &facts.contexts.as_is.rootfs;
@@ -95,7 +95,9 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
             .trim_matches(['"', '\''])
             .to_owned()
     };
-    let sources = sources(rootfs);
+    let sources = sources(rootfs, &["/etc/apt/sources.list.d", "/etc/apt"], &[".list", ".sources"]);
+    let repositories = self::sources(rootfs, &YUM_FOLDERS, &[".repo"]);
+    let mut all = sources.iter().chain(&repositories);
     let lacks = missing_tools(rootfs);
     ImageSystem {
         id: value("ID"),
@@ -109,7 +111,7 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
         has_cache: has_program(rootfs, "ldconfig") && rootfs.lookup(b"/etc/ld.so.cache").is_ok(),
         // The path of the bundle of update-ca-certificates(8) on Debian and Ubuntu.
         certificates: rootfs.lookup(b"/etc/ssl/certs/ca-certificates.crt").is_ok(),
-        nvidia: nvidia(rootfs, &sources),
+        has_nvidia: all.any(|(path, text)| has_nvidia_source(path, text)),
         sources,
         conda: find_conda_environment(facts),
     }
@@ -149,69 +151,37 @@ fn children(rootfs: &Rootfs, folder: &str) -> Vec<RootPath> {
     names.map(|(name, _)| RootPath::from(folder).join(name)).collect()
 }
 
-fn sources(rootfs: &Rootfs) -> BTreeMap<RootPath, String> {
-    let mut paths = children(rootfs, "/etc/apt/sources.list.d");
-    paths.retain(|path| path.name().ends_with(b".list") || path.name().ends_with(b".sources"));
-    paths.push(RootPath::from("etc/apt/sources.list"));
+/// The files of package sources in these folders by path, with their contents.
+fn sources(rootfs: &Rootfs, folders: &[&str], endings: &[&str]) -> BTreeMap<RootPath, String> {
+    let is_read = |path: &RootPath| endings.iter().any(|ending| path.name().ends_with(ending.as_bytes()));
+    let paths = folders
+        .iter()
+        .flat_map(|folder| children(rootfs, folder))
+        .filter(is_read);
     let read = |path: RootPath| {
         let text = rootfs.content(&path.absolute())?;
         Some((path, String::from_utf8_lossy(text).into_owned()))
     };
-    paths.into_iter().filter_map(read).collect()
+    paths.filter_map(read).collect()
 }
 
-/// The file that configures NVIDIA's repository, found by its name or by a CUDA repository in it.
-fn nvidia(rootfs: &Rootfs, sources: &BTreeMap<RootPath, String>) -> Option<RootPath> {
-    // NVIDIA's images and its keyring package name the file after CUDA. A user's file can have any name, but contains
-    // the address.
-    let names = |path: &RootPath| path.name().starts_with(b"cuda");
-    let of_apt = sources
-        .iter()
-        .find(|(path, text)| names(path) || text.contains("/compute/cuda/repos/"));
-    let of_dnf = || children(rootfs, "/etc/yum.repos.d").into_iter().find(names);
-    of_apt.map(|(path, _)| path.clone()).or_else(of_dnf)
-}
-
-/// The Python environment of a package folder; `None` if neither its pip nor the image's uv installs into that folder.
-pub(crate) fn find_pip_target(facts: &ImageFacts, site: &RootPath) -> Option<PipTarget> {
-    let rootfs = &facts.contexts.as_is.rootfs;
-    let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
-    // …/lib/python3.11/site-packages
-    let library = site.parent();
-    let prefix = library.parent().parent();
-    // The most specific first: `python3` of a prefix may be another minor version than the folder's.
-    let names = [library.name(), b"python3", b"python"];
-    let mut programs = names.iter().map(|name| prefix.join(b"bin").join(name));
-    // The system's Python installs into another folder than this one.
-    let is_system = prefix == RootPath::from("usr");
-    match programs.find(|path| is_there(path)).filter(|_| !is_system) {
-        Some(interpreter) => {
-            let has_pip = is_there(&site.join(b"pip"));
-            let uv = find_on_path(facts, "uv").filter(|_| !has_pip);
-            (has_pip || uv.is_some()).then(|| PipTarget {
-                site: site.clone(),
-                uv,
-                interpreter,
-                is_managed: is_there(&library.join(b"EXTERNALLY-MANAGED")),
-            })
-        }
-        None if site.name() == b"dist-packages" => of_debian(rootfs),
-        None => None,
-    }
-}
-
-/// The Python of Debian and Ubuntu, whose pip installs below `/usr/local` (Debian Python Policy, 2.5).
-fn of_debian(rootfs: &Rootfs) -> Option<PipTarget> {
-    let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
-    is_there(&RootPath::from("usr/lib/python3/dist-packages/pip")).then_some(())?;
-    let program = RootPath::from("usr/bin/python3");
-    // `python3` is a link to the versioned program, whose name contains the minor version.
-    let version = rootfs.lookup(&program.absolute()).ok()?.path;
-    let library = |above: &str| RootPath::from(above).join(version.name());
-    Some(PipTarget {
-        site: library("usr/local/lib").join(b"dist-packages"),
-        uv: None,
-        interpreter: program,
-        is_managed: is_there(&library("usr/lib").join(b"EXTERNALLY-MANAGED")),
+/// Whether a file of package sources has an enabled one of NVIDIA's repository, or of a mirror.
+fn has_nvidia_source(path: &RootPath, text: &str) -> bool {
+    // NVIDIA's images and packages name the file after CUDA; other files have the word in the address or the name.
+    let is_named = path.name().starts_with(b"cuda");
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    // A line of sources.list(5), a paragraph of its other format, or a section of dnf.conf(5).
+    let mut found =
+        lines.chunk_by(|line, next| !(line.starts_with("deb ") || line.is_empty() || next.starts_with('[')));
+    found.any(|source| {
+        let mut addresses = source
+            .iter()
+            .filter(|line| ADDRESSES.iter().any(|key| line.starts_with(key)));
+        let is_off = source.iter().any(|line| DISABLED.contains(&&*line.replace(' ', "")));
+        addresses.next().is_some() && !is_off && (is_named || source.iter().any(|line| line.contains("cuda")))
     })
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::conda_environment::CondaEnvironment;
 use super::copy_plan::CopyPlan;
 use super::image_system::SystemInstaller;
+use super::python_target::PipTarget;
 use crate::facts::OwnerKind;
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::rule::PackageRepair;
@@ -109,11 +110,8 @@ pub(crate) enum RepositorySetup {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct PipInstall {
-    #[serde(serialize_with = "quote::serialize_path")]
-    pub interpreter: RootPath,
-    /// The path of uv, if the environment has no pip.
-    #[serde(serialize_with = "quote::serialize_optional_path")]
-    pub uv: Option<RootPath>,
+    #[serde(flatten)]
+    pub target: PipTarget,
     pub name: String,
     pub version: String,
     /// The requirement in pip's syntax.
@@ -121,16 +119,11 @@ pub(crate) struct PipInstall {
     /// Whether its dependencies are also installed.
     pub takes_dependencies: bool,
     pub soname: String,
-    /// The package folder that it is installed into.
-    #[serde(serialize_with = "quote::serialize_path")]
-    pub site: RootPath,
     /// The folder of its libraries after installation.
     #[serde(serialize_with = "quote::serialize_path")]
     pub folder: RootPath,
     /// Whether pip lists it as installed.
     pub is_listed: bool,
-    /// Whether the Linux distribution forbids pip to install here.
-    pub is_managed: bool,
     /// The folder of its headers; `None` if other packages have their libraries and headers beside it.
     #[serde(serialize_with = "quote::serialize_optional_path")]
     pub headers: Option<RootPath>,
@@ -183,7 +176,9 @@ impl InstallMethod {
     pub(crate) fn repairs(&self, repair: &PackageRepair) -> bool {
         match self {
             Self::Pip(pip) => {
-                repair.manager == OwnerKind::Pip && repair.environment == pip.site && repair.packages == pip.wheels
+                repair.manager == OwnerKind::Pip
+                    && repair.environment == pip.target.site
+                    && repair.packages == pip.wheels
             }
             Self::Package(package) => {
                 let (manager, is) = match package.manager {

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::granted_rights::granting_layer;
 use super::install_context::InstallContext;
 use super::install_folder::default_folder;
 use super::install_method::InstallMethod;
@@ -40,7 +41,8 @@ pub(super) fn make_rootfs(question: &InstallContext<'_>, recipe: &PhaseRecipe) -
     }
     layer.make_links(before, &recipe.path_links)?;
     let number = target.layers.len();
-    let mut after = before.with_layer(number, &layer.index());
+    let opened = granting_layer(before, &recipe.rights);
+    let mut after = before.with_layer(number, &opened).with_layer(number, &layer.index());
     let hides = LayerIndex {
         whiteouts: recipe.dropped_paths().cloned().collect(),
         ..LayerIndex::empty()
@@ -141,7 +143,7 @@ fn add_library(
     {
         // The metadata makes the package count as installed.
         let folder = format!("{}-{}.dist-info", pip.name.replace('-', "_"), pip.version);
-        let metadata = pip.site.join(folder.as_bytes()).join(b"METADATA");
+        let metadata = pip.target.site.join(folder.as_bytes()).join(b"METADATA");
         let text = format!("Metadata-Version: 2.1\nName: {}\nVersion: {}\n", pip.name, pip.version);
         layer.write_file(rootfs, &metadata, text.into_bytes(), "")?;
     }

@@ -2,59 +2,79 @@
 //! conda-forge.
 
 use super::MethodObstacle;
-use super::image_system::{self, ImageSystem, PipTarget, SystemInstaller};
+use super::image_system::{ImageSystem, SystemInstaller};
 use super::install_context::InstallContext;
 use super::install_method::{CondaInstall, InstallMethod, PackageInstall, PipInstall, RepositorySetup};
+use super::python_target::{PipTarget, find_pip_target};
 use super::target_release::choose_wheel;
 use crate::facts::software::conda_records::conda_records;
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
 use crate::facts::software::rpm_database::installed_rpms;
+use crate::facts::{CuptiConsumer, ImageFacts};
 use crate::knowledge::fill_version;
 use image_linkage::path::RootPath;
+use python_path::PythonUse;
 
 pub(super) fn pip_of_consumer(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
-    let consumers = question.request.target.consumers.iter();
+    let target = question.request.target;
+    let consumers = target.consumers.iter();
     let mut sites = consumers
-        .filter_map(|consumer| site_packages_of(&consumer.object))
+        .filter_map(|consumer| package_folder(target, consumer))
         .peekable();
     if sites.peek().is_none() {
         return Err("no Python environment of the image asks for CUPTI".into());
     }
-    let python = sites.find_map(|site| image_system::find_pip_target(question.request.target, &site));
-    let without = "the Python environment that asks for CUPTI has no pip, and the image has no uv";
-    pip_into(question, &python.ok_or(without)?)
+    let python = sites.find_map(|site| find_pip_target(target, &site));
+    pip_into(
+        question,
+        python.ok_or("no Python of the image searches the packages that ask for CUPTI")?,
+    )
+}
+
+/// The folder of a program's Python package, without links.
+fn package_folder(target: &ImageFacts, consumer: &CuptiConsumer) -> Option<RootPath> {
+    let by_name = site_packages_of(&consumer.object);
+    by_name.or_else(|| match &consumer.python {
+        Some(PythonUse::Imported { site, .. }) => {
+            let found = target.contexts.as_is.rootfs.lookup(&site.absolute());
+            Some(found.ok()?.path)
+        }
+        _ => None,
+    })
 }
 
 pub(super) fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let distributions = question.request.target.related.distributions.iter();
     let mut sites: Vec<&RootPath> = distributions.map(|dist| &dist.site).collect();
     sites.dedup();
-    let python = sites
+    let mut pythons = sites
         .iter()
-        .find_map(|site| image_system::find_pip_target(question.request.target, site));
-    let without = "the image has no Python environment with pip, and no uv";
-    pip_into(question, &python.ok_or(without)?)
+        .filter_map(|site| find_pip_target(question.request.target, site));
+    // No program needs the wheel in one of these environments, so it is not worth a tool from outside.
+    let python = pythons.find(|python| python.mount.is_none());
+    pip_into(
+        question,
+        python.ok_or("the image has no Python environment with pip, and no uv")?,
+    )
 }
 
-fn pip_into(question: &InstallContext<'_>, python: &PipTarget) -> Result<InstallMethod, MethodObstacle> {
+fn pip_into(question: &InstallContext<'_>, python: PipTarget) -> Result<InstallMethod, MethodObstacle> {
     question.require_shell()?;
     let release = question.release()?;
     let (wheel, version) = choose_wheel(question.request.target, question.linker, release)?;
     // pip skips a listed package, even if its files are gone.
     let mut listed = question.request.target.related.distributions.iter();
+    let folder = python.site.join(wheel.folder.as_bytes());
     Ok(InstallMethod::Pip(PipInstall {
-        interpreter: python.interpreter.clone(),
-        uv: python.uv.clone(),
         name: wheel.name.clone(),
         wheels: [format!("{}=={version}", wheel.name)],
         takes_dependencies: false,
         version,
         soname: release.soname.clone(),
-        site: python.site.clone(),
-        folder: python.site.join(wheel.folder.as_bytes()),
         is_listed: listed.any(|dist| dist.site == python.site && dist.name == wheel.name),
-        is_managed: python.is_managed,
-        headers: (!wheel.shared).then(|| python.site.join(wheel.folder.as_bytes()).parent().join(b"include")),
+        headers: (!wheel.shared).then(|| folder.parent().join(b"include")),
+        folder,
+        target: python,
     }))
 }
 
@@ -178,7 +198,7 @@ fn is_perhaps_listed_by_rpm(question: &InstallContext<'_>, package: &str, cuda: 
 /// NVIDIA's repository, unless one is already set up.
 fn repository(question: &InstallContext<'_>) -> Result<Option<RepositorySetup>, MethodObstacle> {
     let system = &question.system;
-    if system.nvidia.is_some() {
+    if system.has_nvidia {
         return Ok(None);
     }
     let (id, version) = (&system.id, &system.version);

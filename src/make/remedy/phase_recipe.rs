@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::build_check::BuildCheck;
 use super::copy_plan::CreatedLink;
+use super::granted_rights::GrantedRight;
 use super::image_system::ImageSystem;
 use super::install_folder::InstallFolder;
 use super::install_method::InstallMethod;
@@ -41,6 +42,8 @@ pub(crate) struct PhaseRecipe {
     pub library_path: Option<ChangedLibraryPath>,
     /// Links at the paths and names by which programs open the library.
     pub path_links: Vec<CreatedLink>,
+    /// Rights on CUPTI's files for all users.
+    pub rights: Vec<GrantedRight>,
     /// The dead weight that is removed.
     pub removal: Option<RemovalPlan>,
     pub check: BuildCheck,
@@ -68,7 +71,17 @@ impl PhaseRecipe {
 
     /// Whether CUPTI is installed or made reachable.
     pub(crate) fn brings_library(&self) -> bool {
-        self.way.is_some() || !self.path_links.is_empty()
+        self.way.is_some() || !self.rights.is_empty() || self.changes_names()
+    }
+
+    /// Whether it creates links or removes misleading names.
+    pub(super) fn changes_names(&self) -> bool {
+        !self.path_links.is_empty() || !self.clears.is_empty()
+    }
+
+    /// Whether removing misleading names is all that makes CUPTI reachable.
+    pub(crate) fn only_clears(&self) -> bool {
+        self.way.is_none() && !self.clears.is_empty()
     }
 
     /// Whether a link has the unversioned name.
@@ -82,7 +95,7 @@ impl PhaseRecipe {
     pub(crate) fn runs_ldconfig(&self) -> bool {
         !matches!(self.search_setup, SearchPathSetup::Nothing { .. })
             || matches!(self.way, Some(InstallMethod::Package(_)))
-            || (self.removal.is_some() && self.system.has_cache)
+            || ((self.removal.is_some() || self.only_clears()) && self.system.has_cache)
     }
 }
 

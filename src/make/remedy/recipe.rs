@@ -3,6 +3,7 @@
 use super::build_check::{self, names_to_check};
 use super::copy_plan::{CopyPlan, has_library};
 use super::file_ways::{find_in_place, unread_copy};
+use super::granted_rights::lacking_rights;
 use super::image_system::read_image_system;
 use super::install_context::{InstallContext, RecipeRequest};
 use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
@@ -21,9 +22,9 @@ use super::target_release::{TargetRelease, known_file};
 use super::{MethodObstacle, RemedyError};
 use crate::facts::ImageFacts;
 use crate::facts::software::cuda_runtime::CudaVersion;
-use crate::judge::plan::{PlanItem, Verdict, unneeded_files};
+use crate::judge::plan::{Plan, PlanItem, Verdict, unneeded_files};
 use crate::judge::rule::RuleCure;
-use crate::knowledge::has_api;
+use crate::knowledge::{Knowledge, has_api};
 use crate::size::format_size;
 use image_linkage::path::RootPath;
 
@@ -38,6 +39,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         target, phase, plan, ..
     } = *request;
     let lacks_cupti = request.lacks_cupti();
+    let is_misled = is_misled(target, request.knowledge, plan);
     if lacks_cupti {
         require_glibc_linker(target)?;
     }
@@ -55,11 +57,11 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     }
     let blank = blank_recipe(&question, &drop)?;
     // Install CUPTI only if that can change the verdict and the phase uses it.
-    let mut recipe = if lacks_cupti {
-        match with_links_alone(&question, &blank) {
-            Some(recipe) => recipe,
-            None => bring_in(&question, &blank)?,
-        }
+    let from_image = (lacks_cupti || is_misled).then(|| without_install(&question, &blank));
+    let mut recipe = if let Some(recipe) = from_image.flatten() {
+        recipe
+    } else if lacks_cupti || (is_misled && plan.verdict == Verdict::Fail) {
+        bring_in(&question, &blank)?
     } else {
         let image = target.image.reference.clone();
         finish(&question, blank).map_err(|why| RemedyError::BreaksImage { image, why })?
@@ -106,6 +108,7 @@ fn blank_recipe(question: &InstallContext<'_>, drop: &[PlanItem]) -> Result<Phas
         search_setup: SearchPathSetup::nothing("nothing is added"),
         library_path: None,
         path_links: Vec::new(),
+        rights: Vec::new(),
         removal: plan_removal(target, drop).filter(|_| system.shell),
         check: build_check::check_without_install(target, question.linker, plan, &needs)?,
         leaves: Vec::new(),
@@ -124,7 +127,9 @@ fn blank_recipe(question: &InstallContext<'_>, drop: &[PlanItem]) -> Result<Phas
 pub(crate) fn make_outside_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
     let target = request.target;
     require_glibc_linker(target)?;
-    let question = InstallContext::new(request)?;
+    let mut question = InstallContext::new(request)?;
+    // `slim` writes the layer, so no program of the image is needed.
+    question.system.shell = true;
     let blank = blank_recipe(&question, &[])?;
     let made = || -> Result<PhaseRecipe, MethodObstacle> {
         let way = unread_copy(&question, String::new(), question.release()?, &RootPath::default());
@@ -141,28 +146,44 @@ pub(crate) fn make_outside_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRe
     })
 }
 
-/// The recipe that only creates links to the image's library; `None` if that is not enough.
-fn with_links_alone(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Option<PhaseRecipe> {
+/// The recipe that only makes the image's library readable, removes misleading names, or creates links; `None` if that
+/// is not enough.
+fn without_install(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Option<PhaseRecipe> {
     let RecipeRequest { target, plan, .. } = *question.request;
-    let path_links = links_that_suffice(target, plan);
-    // Creating links needs a shell, and a requested release must be installed. An added program opens none of them.
+    // This needs a shell, and a requested release must be installed. An added program opens none of the links.
     let is_asked = question.request.source.is_some()
         || question.request.cuda.is_some()
         || question.request.added_program_lacks_cupti();
-    if path_links.is_empty() || !blank.system.shell || is_asked {
+    if !blank.system.shell || is_asked {
         return None;
     }
-    let recipe = PhaseRecipe {
-        path_links,
+    let readable = lacking_rights(target).map(|rights| PhaseRecipe {
+        rights,
+        ..blank.clone()
+    });
+    let cleared = PhaseRecipe {
+        clears: misleading_names(target),
         ..blank.clone()
     };
-    let recipe = finish(question, recipe).ok()?;
-    (!is_uncured(question.request, &recipe.predicted.because)).then_some(recipe)
+    let linked = PhaseRecipe {
+        path_links: links_that_suffice(target, plan),
+        ..blank.clone()
+    };
+    let others = [cleared, linked].into_iter().filter(PhaseRecipe::changes_names);
+    let mut finished = readable
+        .chain(others)
+        .filter_map(|recipe| finish(question, recipe).ok());
+    finished.find(|recipe| !is_uncured(question.request.knowledge, &recipe.predicted.because))
+}
+
+/// Whether the verdict has a reason that installing CUPTI should cure, and the image has misleading names.
+pub(crate) fn is_misled(target: &ImageFacts, knowledge: &Knowledge, plan: &Plan) -> bool {
+    is_uncured(knowledge, &plan.because) && !misleading_names(target).is_empty()
 }
 
 /// Whether these rules include one that installing CUPTI should cure.
-fn is_uncured(request: &RecipeRequest<'_>, because: &[String]) -> bool {
-    let rules = &request.knowledge.rules;
+fn is_uncured(knowledge: &Knowledge, because: &[String]) -> bool {
+    let rules = &knowledge.rules;
     let is_installed = |id: &String| {
         let rule = rules.iter().find(|rule| rule.id == *id);
         rule.and_then(|rule| rule.cured_by) == Some(RuleCure::InstallCupti)
@@ -188,7 +209,7 @@ fn bring_in(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Result<PhaseR
 fn require_cured(question: &InstallContext<'_>, recipe: PhaseRecipe) -> Result<PhaseRecipe, MethodObstacle> {
     let (before, predicted) = (question.request.plan, &recipe.predicted);
     let is_same = predicted.verdict == before.verdict && predicted.because == before.because;
-    if (predicted.verdict == Verdict::Fail || is_same) && is_uncured(question.request, &predicted.because) {
+    if (predicted.verdict == Verdict::Fail || is_same) && is_uncured(question.request.knowledge, &predicted.because) {
         let because = predicted.because.join(", ");
         return Err(format!("the result would not pass its own audit: {because}").into());
     }
@@ -209,7 +230,7 @@ fn without_search_path(
         ..recipe.clone()
     };
     let recipe = finish(question, recipe)?;
-    Ok((!is_uncured(question.request, &recipe.predicted.because)).then_some(recipe))
+    Ok((!is_uncured(question.request.knowledge, &recipe.predicted.because)).then_some(recipe))
 }
 
 /// The recipe with a search path that all processes use.

@@ -162,6 +162,8 @@ debian_libcupti() {
 uv() {
   mkdir -p "$kit/layers/uv/usr/local/bin"
   install "$parts/uv/uv/uv" "$kit/layers/uv/usr/local/bin/uv"
+  # For a RUN that mounts it from uv's public image.
+  install "$parts/uv/uv/uv" "$lent/bin/uv"
 }
 
 # A libcupti of which a newer C library than Debian's is asked: the name of the version symbol, and its hash, are changed.
