@@ -8,6 +8,7 @@ use crate::facts::software::companions::{self, CompanionRequest};
 use crate::facts::software::cupti_files::{self, CuptiFiles};
 use crate::facts::software::package_files::{find_incomplete, is_package_list};
 use crate::facts::software::related_software::RelatedSoftware;
+use crate::facts::software::replaced_files::find_replaced;
 use crate::facts::software::requirements::{InstalledPythons, find_unmet};
 use crate::facts::weight::dead_weight::DeadWeightScan;
 use crate::facts::weight::file_references::ObjectInventory;
@@ -76,6 +77,7 @@ pub(super) fn scan_image(
     contexts.as_is.python = Arc::new(python);
     contexts.nvidia.python = Arc::clone(&contexts.as_is.python);
     let around = &mut scan.around;
+    around.replaced = find_replaced(rootfs, &around.distributions);
     around.incomplete = find_incomplete(
         rootfs,
         knowledge.tables,

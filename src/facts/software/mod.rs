@@ -19,6 +19,7 @@ pub mod package_files;
 pub mod process_variants;
 pub mod python;
 pub mod related_software;
+pub mod replaced_files;
 pub mod requirements;
 pub(crate) mod rpm_database;
 pub mod search_path;

@@ -5,6 +5,7 @@ use crate::facts::objects::resolved_objects::elf_at;
 use crate::facts::software::cuda_runtime::{self, CudaRuntime};
 use crate::facts::software::file_owner;
 use crate::facts::software::package_files::IncompletePackage;
+use crate::facts::software::replaced_files::ReplacedFiles;
 use crate::facts::software::requirements::UnmetRequirement;
 use crate::knowledge::{ConsumerProfile, Knowledge};
 use image_linkage::elf::ByteString;
@@ -20,6 +21,8 @@ pub struct RelatedSoftware {
     pub distributions: Vec<PythonDistribution>,
     /// The packages with missing files.
     pub incomplete: Vec<IncompletePackage>,
+    /// The Python distributions whose libraries another one replaced.
+    pub replaced: Vec<ReplacedFiles>,
     /// The requirements of Python distributions that their environments do not satisfy.
     pub unmet: Vec<UnmetRequirement>,
     /// The CUDA runtimes with a known version.

@@ -339,6 +339,8 @@ subject_kinds! {
         // Whether a program does not run without one of them.
         flag("needed"),
     ]
+    /// A Python package whose libcupti a program gets, and some of whose other libraries another package replaced.
+    ReplacedFiles "replaced-files" [text("name"), text("version"), text("names"), text("by")]
     /// Unmet requirements of packages in a Python environment.
     Requirements "requirements" [
         word("state", REQUIREMENT_STATE),

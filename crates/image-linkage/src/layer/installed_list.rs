@@ -25,6 +25,8 @@ pub struct ListedFile {
     pub path: RootPath,
     /// The size in bytes, if listed.
     pub bytes: Option<u64>,
+    /// The SHA-256 in URL-safe base64 without padding, if listed.
+    pub sha256: Option<String>,
 }
 
 /// Whether the path is a package manager's list of installed files.
@@ -86,8 +88,8 @@ impl InstalledList {
         is_there.then_some(form)
     }
 
-    /// The list reduced to libraries and Python modules, without hashes. A `RECORD` of PyTorch has 1 MB, mostly headers
-    /// and hashes.
+    /// The list reduced to libraries and Python modules, with hashes of libraries only. A `RECORD` of PyTorch has 1 MB,
+    /// mostly headers and hashes.
     pub(super) fn essence(self, path: &RootPath, content: &[u8]) -> Vec<u8> {
         let matters = |name: &[u8]| is_library_name(name) || name.ends_with(b".py");
         if self != Self::Record {
@@ -98,9 +100,11 @@ impl InstalledList {
         let mut writer = WriterBuilder::new().flexible(true).from_writer(Vec::new());
         for (_, record) in records(content) {
             let field = |number| record.get(number).unwrap_or_default();
-            if matters(RootPath::new(field(0)).name()) {
+            let file = RootPath::new(field(0));
+            if matters(file.name()) {
+                let hash = if is_library_name(file.name()) { field(1) } else { b"" };
                 // Writing to a vector cannot fail.
-                let _written = writer.write_record([field(0), b"", field(2)]);
+                let _written = writer.write_record([field(0), hash, field(2)]);
             }
         }
         writer.into_inner().unwrap_or_default()
@@ -127,22 +131,28 @@ impl InstalledList {
             Self::DpkgPaths | Self::Record => line,
         };
         let path = RootPath::new(written);
-        Some(ListedFile { path, bytes: None })
+        Some(ListedFile {
+            path,
+            bytes: None,
+            sha256: None,
+        })
     }
 }
 
 /// The file of a record. Its path is relative to site-packages or absolute.
 fn recorded_file(site: &RootPath, record: &ByteRecord) -> Option<ListedFile> {
     let written = record.get(0)?;
-    // The size is optional.
-    let listed = record.get(2).and_then(|bytes| std::str::from_utf8(bytes).ok());
+    // Hash and size are optional.
+    let text = |number| record.get(number).and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let sha256 = text(1).and_then(|hash| hash.strip_prefix("sha256="));
     Some(ListedFile {
         path: if written.starts_with(b"/") {
             RootPath::new(written)
         } else {
             site.join(written)
         },
-        bytes: listed.and_then(|bytes| bytes.trim().parse().ok()),
+        bytes: text(2).and_then(|bytes| bytes.trim().parse().ok()),
+        sha256: sha256.map(str::to_owned),
     })
 }
 
@@ -226,19 +236,20 @@ mod tests {
         let kept = InstalledList::Record.essence(&list, content.as_bytes());
         assert_eq!(
             String::from_utf8_lossy(&kept),
-            "x/a.so.1,,5\n\"x/b,\"\"c\"\".so\",,\n/opt/y.py,,7\n"
+            "x/a.so.1,sha256=1,5\n\"x/b,\"\"c\"\".so\",,\n/opt/y.py,,7\n"
         );
-        let file = |path: &str, bytes| ListedFile {
+        let file = |path: &str, bytes, sha256: Option<&str>| ListedFile {
             path: RootPath::from(path),
             bytes,
+            sha256: sha256.map(str::to_owned),
         };
         let site = "opt/lib/python3/site-packages";
         assert_eq!(
             listed_files(&list, &kept),
             [
-                file(&format!("{site}/x/a.so.1"), Some(5)),
-                file(&format!("{site}/x/b,\"c\".so"), None),
-                file("opt/y.py", Some(7)),
+                file(&format!("{site}/x/a.so.1"), Some(5), Some("1")),
+                file(&format!("{site}/x/b,\"c\".so"), None, None),
+                file("opt/y.py", Some(7), None),
             ]
         );
         let list = RootPath::from("var/lib/dpkg/info/x.list");

@@ -27,6 +27,7 @@ mod nvperf;
 mod package_files;
 mod release;
 mod release_mismatch;
+mod replaced_files;
 mod requirements;
 mod rule_subject;
 mod start;
@@ -77,6 +78,7 @@ fn subjects_of(kind: SubjectKind, facts: &ImageFacts) -> Vec<RuleSubject> {
         SubjectKind::Framework => framework::subjects(facts),
         SubjectKind::Nvperf => nvperf::subjects(facts),
         SubjectKind::PackageFiles => package_files::subjects(facts),
+        SubjectKind::ReplacedFiles => replaced_files::subjects(facts),
         SubjectKind::Requirements => requirements::subjects(facts),
         SubjectKind::DeadWeight => dead_weight::subjects(facts),
         // Failures also produce the first. The others come from code that checks a phase, tool, GPU, link, Dockerfile

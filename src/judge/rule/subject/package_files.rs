@@ -102,7 +102,7 @@ fn subject(facts: &ImageFacts, package: &IncompletePackage, asked: &BTreeSet<Vec
         ("missing", count(gone.len())),
         ("libraries", count(libraries)),
         ("listed", count(package.listed)),
-        ("names", text(names(&gone))),
+        ("names", text(joined_names(gone.iter().map(|file| &file.path)))),
         ("removed", text(removed_words(facts, package, &gone))),
         ("needed", flag(needed)),
     ]);
@@ -132,10 +132,14 @@ fn missed_by(program: &CuptiConsumer) -> Vec<Vec<u8>> {
     own.into_iter().chain(others).collect()
 }
 
-fn names(gone: &[&MissingFile]) -> String {
-    let first = gone.iter().take(NAMED);
-    let first: Vec<String> = first.map(|file| escape::escape_bytes(file.path.name())).collect();
-    match gone.len().saturating_sub(NAMED) {
+/// The names of the first files.
+pub(super) fn joined_names<'f>(files: impl IntoIterator<Item = &'f RootPath>) -> String {
+    let names: Vec<String> = files
+        .into_iter()
+        .map(|file| escape::escape_bytes(file.name()))
+        .collect();
+    let first = names.get(..NAMED).unwrap_or(&names);
+    match names.len().saturating_sub(NAMED) {
         0 => first.join(", "),
         more => format!("{} and {more} more", first.join(", ")),
     }
