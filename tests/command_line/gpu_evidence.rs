@@ -89,7 +89,13 @@ fn the_script_gives_each_api_the_files_of_the_table() {
     let left: Vec<&str> = left.iter().map(|api| api.id.as_str()).collect();
     assert_eq!(
         left,
-        ["event", "metric", "activity-pc-sampling", "profiling", "nvprof-injection"],
+        [
+            "event",
+            "metric",
+            "activity-pc-sampling",
+            "profiling",
+            "nvprof-injection"
+        ],
         "they are for GPUs before Volta, deprecated, or gone since CUDA 13"
     );
 }

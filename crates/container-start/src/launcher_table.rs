@@ -30,8 +30,8 @@ pub struct LauncherTable {
 pub struct Launcher {
     /// The program's names.
     pub names: Vec<String>,
-    /// A required first word, such as `run` in `conda run`.
-    pub command: Option<String>,
+    /// The first words, of which one is required, such as `run` in `conda run`; none if any program may follow.
+    pub commands: Vec<String>,
     /// The options without an argument.
     pub flags: Vec<String>,
     /// The options with one argument.
@@ -160,7 +160,8 @@ impl LauncherTable {
                 Some(begin) => name.starts_with(begin),
                 None => known == name,
             });
-            is_called && (launcher.command.is_none() || launcher.command.as_deref() == next)
+            let is_command = |word: &str| launcher.commands.iter().any(|command| command == word);
+            is_called && (launcher.commands.is_empty() || next.is_some_and(is_command))
         })
     }
 

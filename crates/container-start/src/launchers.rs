@@ -20,7 +20,7 @@ impl Reader<'_> {
         if launcher.environment == LaunchEnvironment::Sudo {
             self.become_root(process, state);
         }
-        let begin = usize::from(launcher.command.is_some());
+        let begin = usize::from(!launcher.commands.is_empty());
         let mut given = launcher.read_options(process.words.get(begin..).unwrap_or_default());
         loop {
             let split = given.effects.pop_if(|(effect, _)| *effect == OptionEffect::Split);
