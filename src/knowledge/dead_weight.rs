@@ -2,6 +2,7 @@
 
 use super::path_gate::{LastFolder, PathGate};
 use super::patterns::path_glob;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use globset::{Candidate, GlobSet, GlobSetBuilder};
@@ -95,15 +96,21 @@ enum PatternRole {
 }
 
 /// The kinds, with all patterns compiled together.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct DeadWeightTable {
     /// In file order.
     pub kinds: Vec<DeadWeightKind>,
     patterns: Arc<OnceLock<Result<CompiledPatterns, String>>>,
 }
 
+impl fmt::Debug for DeadWeightTable {
+    /// Without the patterns: they follow from the kinds, and a thread may be compiling them.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(&self.kinds).finish()
+    }
+}
+
 /// The patterns of all kinds.
-#[derive(Debug)]
 struct CompiledPatterns {
     set: GlobSet,
     /// The kind's number and the role, for each pattern of the set.

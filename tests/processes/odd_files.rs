@@ -57,10 +57,12 @@ fn rpm_database() -> Vec<u8> {
 fn a_copy_belongs_to_the_rpm_package_that_lists_it() {
     let database = rpm_database();
     let toolkit = "usr/local/cuda-12.4/targets/x86_64-linux/lib";
+    // Equal bytes would be one release.
+    let own = [cupti("libcupti.so.12"), vec![0]].concat();
     let layer = || {
         Layer::new()
             .file(format!("{toolkit}/libcupti.so.2024.1.1"), cupti("libcupti.so.12"))
-            .file("opt/own/libcupti.so.12", cupti("libcupti.so.12"))
+            .file("opt/own/libcupti.so.12", &own)
     };
     let of_package = "libcupti.so.2024.1.1: 12.4.127 by package, of cuda-cupti-12-4 12.4.127-1";
     let (by_hand, unknown) = (
