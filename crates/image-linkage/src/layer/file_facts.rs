@@ -338,7 +338,8 @@ fn shape(start: Vec<u8>, names: &NameMatcher, head_limit: usize) -> ContentKind<
     ContentKind::Elf(stream)
 }
 
-/// Reads a file and returns the same facts as for the file in a layer, and how its content counts against the limits. If the size is known, content that does not matter is skipped.
+/// Reads a file and returns the same facts as for the file in a layer, and how its content counts against the limits.
+/// If the size is known, content that does not matter is skipped.
 ///
 /// Errors: Those of `reader`.
 pub fn read_file_facts(
