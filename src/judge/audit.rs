@@ -55,10 +55,6 @@ pub fn judge_image(
 /// Also checks whether the tools with these ids would work. A tool that would not becomes a finding; a tool whose state
 /// the image does not show becomes a gap.
 pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String], environment: &[(String, String)]) {
-    let mut asked = knowledge.profilers.iter().filter(|tool| ids.contains(&tool.id));
-    if audit.phases.is_empty() && asked.all(|tool| tool.profile.cupti != CuptiNeed::InImage) {
-        spare_unused_library(audit, knowledge);
-    }
     let facts = &audit.facts;
     let installed = installed_tools::find_installed_tools(facts, &knowledge.profilers, environment);
     let known = plan::profilers::assess_tools(facts, &installed, &knowledge.profilers);
@@ -70,6 +66,8 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
             id: entry.profiler.id.clone(),
             name: entry.profiler.profile.name.clone(),
             readiness: entry.here.as_is.clone(),
+            uses_library: entry.profiler.profile.cupti == CuptiNeed::InImage
+                && entry.here.as_is.state != ReadinessState::NotApplicable,
         })
         .collect();
     let is_lost = |tool: &&AskedTool| {
@@ -82,10 +80,6 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
         |tool: &AskedTool| RuleSubject::of_tool(&tool.name, tool.readiness.state.name(), &tool.readiness.because);
     let lost = tools.iter().filter(is_lost).map(subject);
     let subjects: Vec<RuleSubject> = lost.chain(find_rivals(facts, &known, ids)).collect();
-    let phases = knowledge.phases_named(&audit.phases);
-    audit
-        .findings
-        .extend(rule::judge_subjects(&knowledge.rules, &subjects, &phases));
     let open = tools
         .iter()
         .filter(|tool| tool.readiness.state == ReadinessState::Unknown);
@@ -94,6 +88,13 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
         why: tool.readiness.because.join("; "),
     }));
     audit.tools = tools;
+    if !audit.asks_for_library() {
+        spare_unused_library(audit, knowledge);
+    }
+    let phases = knowledge.phases_named(&audit.phases);
+    audit
+        .findings
+        .extend(rule::judge_subjects(&knowledge.rules, &subjects, &phases));
 }
 
 /// Judges the library as for inference: none of the requested tools uses the image's copy.

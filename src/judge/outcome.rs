@@ -58,6 +58,8 @@ pub struct AskedTool {
     pub name: String,
     /// Whether it would work in the unchanged image, and why.
     pub readiness: ToolReadiness,
+    /// Whether it is in the image and uses the image's library.
+    pub uses_library: bool,
 }
 
 /// An image that could not be audited.
@@ -196,6 +198,11 @@ impl AuditedImage {
     pub fn asked_plans(&self) -> impl Iterator<Item = &Plan> {
         let is_asked = |plan: &&Plan| self.phases.is_empty() || self.phases.contains(&plan.phase);
         self.plans.iter().filter(is_asked)
+    }
+
+    /// Whether the user asks about the library: not if only about tools that do not use the image's.
+    pub fn asks_for_library(&self) -> bool {
+        !self.phases.is_empty() || self.tools.is_empty() || self.tools.iter().any(|tool| tool.uses_library)
     }
 
     /// The requested plans that fail.

@@ -6,7 +6,7 @@ use image_linkage::layer::{IndexOptions, RPM_DATABASES, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that identify the system, its packages and their CUDA version.
-const KEPT: [&str; 67] = [
+const KEPT: [&str; 68] = [
     // Scripts that run between the container's command and its program, at their usual paths.
     "/*.sh",
     "/start",
@@ -63,6 +63,8 @@ const KEPT: [&str; 67] = [
     "var/lib/dpkg/info/*cuda*.list",
     "var/lib/dpkg/info/*nvidia*.list",
     "var/lib/dpkg/info/*nsight*.list",
+    // The interpreters.
+    "var/lib/dpkg/info/python3*-minimal.list",
     "*/**/conda-meta/*cuda*.json",
     "*/**/conda-meta/*nvidia*.json",
     "*/**/conda-meta/*nsight*.json",
@@ -281,6 +283,7 @@ mod tests {
             "etc/os-release",
             "etc/passwd",
             "var/lib/dpkg/info/cuda-cupti-12-4.list",
+            "var/lib/dpkg/info/python3.11-minimal.list",
             "opt/venv/lib/python3.11/site-packages/torch-2.5.1.dist-info/METADATA",
             "opt/venv/lib/python3.11/site-packages/torch-2.5.1.dist-info/RECORD",
             "opt/conda/conda-meta/cuda-cupti-12.4.127-0.json",

@@ -11,7 +11,7 @@ use super::remedy::phase_recipe::PhaseRecipe;
 use super::remedy::python_target::split_mounted;
 use super::remedy::recipe::{is_misled, make_outside_recipe, make_recipe};
 use super::remedy::target_release::release_words;
-use crate::facts::{CuptiConsumer, CuptiCopy, GatherOptions, ImageFacts};
+use crate::facts::{CommandFailure, CuptiConsumer, CuptiCopy, GatherOptions, ImageFacts};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, Verdict};
 use crate::judge::rule::{Finding, Severity, SubjectKind};
@@ -55,6 +55,11 @@ struct CureRequest<'a> {
 }
 
 fn find_cure(audit: &AuditedImage, fixing: &CureRequest<'_>) -> Option<Cure> {
+    // What a program would ask for that is not in the image is unknown.
+    let is_missing = |failure: &CommandFailure| failure.missing.is_some();
+    if !audit.asks_for_library() || audit.facts.command_failure.as_ref().is_some_and(is_missing) {
+        return None;
+    }
     let in_doubt = |plan: &&Plan| plan.verdict == Verdict::Warn && plan.lacks_cupti(&audit.facts);
     // A recipe that adds nothing only removes files, which fixes no finding about another file. The plan knows which
     // findings fail it: without a requested phase, they may be warnings.

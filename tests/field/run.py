@@ -245,7 +245,7 @@ def lend():
     kit = FIELD / "kit"
     if not kit.exists():
         make = REPOSITORY / "tests/incidents/kit/make.sh"
-        subprocess.run([make, kit, PARTS, PARTS / "bookworm"], check=True, capture_output=True)
+        subprocess.run(["bash", make, kit, PARTS, PARTS / "bookworm"], check=True, capture_output=True)
     shutil.copytree(kit / "lent/apt", LENT / "apt")
     (LENT / "apt/apt.conf").write_text(
         'Dir::Etc::Preferences "/mnt/apt/preferences";\nAPT::Sandbox::User "root";\nAcquire::Languages "none";\n')

@@ -4,14 +4,16 @@ use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::elf_at;
 use crate::facts::objects::start_failure::{FailureCure, StartFailure, permission_cure};
 use crate::facts::software::consumers::CuptiConsumer;
+use crate::facts::software::file_owner::installed_deb_of;
 use container_start::Value;
 use image_linkage::elf::{ElfFacts, ElfProblem};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{FileUse, LookupError, NodeKind};
+use image_linkage::rootfs::{FileUse, LookupError, NodeKind, Rootfs};
 use image_source::ImageConfig;
 use python_path::DEFAULT_PATH;
 use python_path::is_interpreter_name;
+use std::iter;
 
 /// Why the container's command does not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,13 +26,20 @@ pub struct CommandFailure {
     pub program: Option<RootPath>,
     /// The program or interpreter that the image lacks; a bare name was not found on `PATH`.
     pub missing: Option<RootPath>,
+    /// The installed dpkg package that lists the missing file.
+    pub package: Option<String>,
 }
 
 impl CommandFailure {
-    /// Sets the path of the missing file.
-    fn without(self, path: &[u8]) -> Self {
+    /// Sets the missing file and its places: paths that are not in the image, or dangling links.
+    fn without(self, path: &[u8], rootfs: &Rootfs, mut places: impl Iterator<Item = Vec<u8>>) -> Self {
+        let package = |place: Vec<u8>| {
+            let file = rootfs.missing_target(&place).unwrap_or_else(|| RootPath::new(&place));
+            installed_deb_of(rootfs, &file)
+        };
         Self {
             missing: Some(RootPath::new(path)),
+            package: places.find_map(package),
             ..self
         }
     }
@@ -134,10 +143,8 @@ impl CommandStart<'_> {
                 let failure =
                     failure.or_else(|| StartFailure::of_program(self.context, &file.path).filter(|_| starts))?;
                 return Some(CommandFailure {
-                    words: failure.words,
                     cure: failure.cure,
-                    program: Some(file.path),
-                    missing: None,
+                    ..plain_failure(failure.words, Some(file.path))
                 });
             }
             if let Some(failure) = self.unreadable(&path, &file.path) {
@@ -193,6 +200,7 @@ impl CommandStart<'_> {
                 .map(|folder| if folder.is_empty() { "." } else { folder });
             let places = folders.map(|folder| self.context.path_in_working_dir(format!("{folder}/{name}").as_bytes()));
             let mut links = places.clone().filter_map(|place| self.dangling_link(&place));
+            let tried = places.clone();
             let mut places = places.filter(|place| rootfs.file(place).is_some());
             match places.next() {
                 Some(path) => path,
@@ -200,7 +208,7 @@ impl CommandStart<'_> {
                 None => {
                     let link = links.next().map_or_else(String::new, |link| format!(": {link}"));
                     let words = format!("exec: \"{shown_name}\": executable file not found in $PATH{link}");
-                    return Err(plain_failure(words, None).without(name.as_bytes()));
+                    return Err(plain_failure(words, None).without(name.as_bytes(), rootfs, tried));
                 }
             }
         };
@@ -215,13 +223,14 @@ impl CommandStart<'_> {
                 let link = link.unwrap_or_else(|| format!("{shown_name} is not in the image"));
                 let why = format!("No such file or directory: its interpreter {link}");
                 let program = rootfs.lookup(script.as_bytes()).ok().map(|found| found.path);
-                Err(plain_failure(format!("{script}: {why}"), program).without(&path))
+                Err(plain_failure(format!("{script}: {why}"), program).without(&path, rootfs, iter::once(path.clone())))
             }
             (Err(error), None) => {
                 let link = self
                     .dangling_link(&path)
                     .map_or_else(String::new, |link| format!(": {link}"));
-                Err(plain_failure(format!("exec: \"{shown_name}\": {error}{link}"), None).without(&path))
+                let failure = plain_failure(format!("exec: \"{shown_name}\": {error}{link}"), None);
+                Err(failure.without(&path, rootfs, iter::once(path.clone())))
             }
         }
     }
@@ -256,11 +265,10 @@ impl CommandStart<'_> {
             return None;
         };
         let cure = permission_cure(self.context, file, &[FileUse::Read])?;
+        let words = format!("{}: its interpreter cannot read it: {denial}", shown(path));
         Some(CommandFailure {
-            words: format!("{}: its interpreter cannot read it: {denial}", shown(path)),
             cure,
-            program: Some(file.clone()),
-            missing: None,
+            ..plain_failure(words, Some(file.clone()))
         })
     }
 
@@ -335,5 +343,6 @@ fn plain_failure(words: String, program: Option<RootPath>) -> CommandFailure {
         cure: "put the named file into the image, or name another program in ENTRYPOINT or CMD".into(),
         program,
         missing: None,
+        package: None,
     }
 }

@@ -124,6 +124,12 @@ fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
         })
 }
 
+/// The name of the installed dpkg package that lists a file, which need not be there.
+pub(crate) fn installed_deb_of(rootfs: &Rootfs, path: &RootPath) -> Option<String> {
+    let owner = deb(rootfs, path)?;
+    owner.version.map(|_| owner.name)
+}
+
 /// The package that contains the file according to rpm's database.
 fn rpm(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let listed = listed_paths(path);

@@ -88,13 +88,14 @@ impl InstalledList {
         is_there.then_some(form)
     }
 
-    /// The list reduced to libraries and Python modules, with hashes of libraries only. A `RECORD` of PyTorch has 1 MB,
+    /// The list reduced to libraries, Python modules and dpkg's programs, with hashes of libraries only. A `RECORD` of PyTorch has 1 MB,
     /// mostly headers and hashes.
     pub(super) fn essence(self, path: &RootPath, content: &[u8]) -> Vec<u8> {
         let matters = |name: &[u8]| is_library_name(name) || name.ends_with(b".py");
         if self != Self::Record {
             let lines = self.lines(path, content).into_iter();
-            let kept = lines.filter(|(_, file)| file.as_ref().is_some_and(|file| matters(file.path.name())));
+            let stays = |file: &ListedFile| matters(file.path.name()) || file.path.parent().name() == b"bin";
+            let kept = lines.filter(|(_, file)| file.as_ref().is_some_and(stays));
             return kept.map(|(line, _)| line).collect::<Vec<_>>().concat();
         }
         let mut writer = WriterBuilder::new().flexible(true).from_writer(Vec::new());

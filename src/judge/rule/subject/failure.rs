@@ -3,7 +3,7 @@
 use super::evidence::{self, Evidence};
 use super::ld_cache::ldconfig;
 use super::rule_subject::{RuleSubject, StoppedWork, flag, text};
-use crate::facts::objects::start_failure::FailureCure;
+use crate::facts::objects::start_failure::{FailureCure, permission_cure};
 use crate::facts::software::cuda_runtime::site_packages_of;
 use crate::facts::{self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome};
 use crate::facts::{is_undetermined, join_words};
@@ -14,7 +14,7 @@ use image_linkage::escape;
 use image_linkage::loader::trace_lines;
 use image_linkage::loader::{Libc, UnresolvedRequest, glibc_version};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
+use image_linkage::rootfs::{FileUse, Rootfs};
 
 /// The failures of the copies that a process would load, and of the requesting programs.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -82,8 +82,11 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     (!old.is_empty()).then(|| failure(facts, object, breaks, &old, Vec::new()).at([place]))
 }
 
-/// Whether no file or link has this name, and no library has it as its soname.
+/// Whether no file or link has this name, and no library has it as its soname. A path names one place.
 fn is_nowhere(facts: &ImageFacts, name: &ByteString) -> bool {
+    if name.contains(&b'/') {
+        return facts.contexts.as_is.rootfs.lookup_link(name).is_err();
+    }
     let is_copy = |copy: &facts::CuptiCopy| copy.soname.as_ref() == Some(name) || copy.real_path.name() == &**name;
     !facts.copies.iter().any(is_copy)
         && !facts.dangling.iter().any(|link| link.path.name() == &**name)
@@ -181,18 +184,25 @@ fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure 
     let wants = escape::escape_bytes(&consumer.wants);
     let name = RootPath::new(&consumer.wants);
     let is_bare = name.name() == facts.library.stem.as_bytes();
+    let rootfs = &facts.contexts.as_is.rootfs;
+    let tried = rootfs.lookup(&name.absolute()).ok().map(|found| found.path);
     let fits = |copy: &&facts::CuptiCopy| {
         let is_named = |soname: &ByteString| facts.is_name_of(name.name(), soname);
-        copy.problems.is_empty() && copy.soname.as_ref().is_some_and(is_named)
+        let is_other = tried.as_ref() != Some(&copy.real_path);
+        is_other && copy.problems.is_empty() && copy.soname.as_ref().is_some_and(is_named)
     };
     let copies = || facts.own_copies().filter(fits);
     let found = copies().find(|copy| copy.loadable.as_is && is_bare);
     let copy = found.or_else(|| copies().next()).map(|copy| &copy.real_path);
-    let rootfs = &facts.contexts.as_is.rootfs;
+    let is_path = consumer.wants.contains(&b'/');
+    let permission = || permission_cure(&facts.contexts.as_is, &name, &[FileUse::Read]);
+    if let Some(cure) = is_path.then(permission).flatten() {
+        return cure;
+    }
     match copy {
-        None if consumer.wants.contains(&b'/') => format!("put the library, or a link to it, at {wants}").into(),
+        None if is_path => format!("put the library, or a link to it, at {wants}").into(),
         None => format!("add {wants} to the image").into(),
-        Some(copy) if consumer.wants.contains(&b'/') => link_cure(rootfs, &name, copy),
+        Some(copy) if is_path => link_cure(rootfs, &name, copy),
         // If the loader finds it by soname, it also finds a link next to it.
         Some(copy) if found.is_some() => {
             let mut cure = link_cure(rootfs, &copy.parent().join(name.name()), copy);

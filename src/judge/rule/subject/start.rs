@@ -3,9 +3,11 @@
 use super::evidence::Evidence;
 use super::failure::glibc_of_failure;
 use super::rule_subject::{RuleSubject, StoppedWork, flag, text};
-use crate::facts::{CuptiConsumer, ImageFacts, StartFailure};
+use crate::facts::{CuptiConsumer, ImageFacts, OwnerKind, StartFailure};
+use crate::judge::rule::PackageRepair;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::loader::trace_lines;
+use image_linkage::path::RootPath;
 
 /// The requesting programs that do not start.
 pub(super) fn of_consumers(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -70,11 +72,22 @@ pub(super) fn of_command(facts: &ImageFacts) -> Vec<RuleSubject> {
     let idle = idle_program(facts).filter(|_| !facts.consumers.is_empty());
     let idle = idle.map(|name| subject(&escaped_text(&name), "", true));
     let failure = facts.command_failure.iter().map(|failure| {
-        let subject = subject(&failure.words, &failure.cure.words, false);
+        let cure = failure.package.as_ref().map(|name| format!("reinstall {name}, which lists the missing file"));
+        let mut subject = subject(&failure.words, cure.as_ref().unwrap_or(&failure.cure.words), false);
+        subject.repair = failure.package.clone().map(reinstall);
         let subject = subject.cured_by(failure.cure.commands.clone());
         subject.at(failure.program.iter().map(|program| (program, None)))
     });
     failure.chain(idle).collect()
+}
+
+fn reinstall(package: String) -> PackageRepair {
+    PackageRepair {
+        manager: OwnerKind::Deb,
+        environment: RootPath::default(),
+        packages: vec![package],
+        is_listed: true,
+    }
 }
 
 /// The utility that the command runs, such as `sleep`: users start other programs next to it.
