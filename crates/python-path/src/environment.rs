@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use crate::distributions::{PythonDistribution, named_distribution};
 use crate::file_names::{fits_version, is_source, module_tag};
-use crate::interpreter::{BrokenPython, PythonInterpreter, SearchedFolder, is_importable, may_list};
+use crate::interpreter::{BrokenPython, PythonInterpreter, SearchedFolder, has_module, is_importable, may_list};
 use crate::module_imports::KnownRuns;
 use crate::settings::PythonSettings;
 use image_linkage::path::RootPath;
@@ -276,6 +276,13 @@ impl PythonEnvironment {
     /// Whether an interpreter may find a module or package of this name.
     pub fn is_importable(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, top: &[u8]) -> bool {
         is_importable(rootfs, self.start.iter().chain(&interpreter.search_path), top)
+    }
+
+    /// A package folder that has this module and that the user may not list.
+    pub(crate) fn closed_site(&self, rootfs: &Rootfs, top: &[u8]) -> Option<RootPath> {
+        let mut sites = self.distributions.keys().map(|(site, _)| site);
+        let site = sites.find(|site| !may_list(rootfs, site, &self.user) && has_module(rootfs, site, top));
+        site.cloned()
     }
 
     fn search(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, object: &RootPath) -> ObjectSearch {

@@ -26,7 +26,7 @@ const INSERTING: [&[u8]; 1] = [b"sys.path.insert"];
 /// Code that changes `sys.path` in other ways than adding a folder.
 const REARRANGING: [&[u8]; 4] = [b"sys.path.remove", b"sys.path.clear", b"sys.path[", b"sys.path ="];
 /// Modules compiled into CPython whose names do not start with `_`: C modules and frozen modules (Python/frozen.c).
-const BUILT_IN: [&[u8]; 34] = [
+const BUILT_IN: [&[u8]; 43] = [
     b"abc",
     b"codecs",
     b"genericpath",
@@ -41,6 +41,7 @@ const BUILT_IN: [&[u8]; 34] = [
     b"zipimport",
     b"array",
     b"atexit",
+    b"audioop",
     b"binascii",
     b"builtins",
     b"cmath",
@@ -52,14 +53,22 @@ const BUILT_IN: [&[u8]; 34] = [
     b"itertools",
     b"marshal",
     b"math",
+    b"mmap",
+    b"nis",
+    b"ossaudiodev",
     b"posix",
     b"pwd",
     b"pyexpat",
+    b"readline",
+    b"resource",
     b"select",
     b"spwd",
     b"sys",
     b"syslog",
+    b"termios",
     b"time",
+    b"unicodedata",
+    b"xxlimited",
     b"zlib",
 ];
 /// The build-time prefixes, which an interpreter without a library next to it tries last.
@@ -426,6 +435,8 @@ impl<'r> FolderList<'r> {
             // A package whose name differs from its folder's cannot be expressed as a path.
             if package.name() == name.as_bytes() && self.hooked.len() < FOLDERS {
                 self.hooked.extend(self.folder(&package.parent(), Some(package)));
+            } else {
+                self.code.get_or_insert_with(|| file.clone());
             }
         }
         true

@@ -92,6 +92,21 @@ struct NamedModule {
     is_sure: bool,
 }
 
+/// Why a script certainly ends at an import when `interpreter` runs it, in Python's words; and the folder with the module,
+/// if only the user's permissions are in the way.
+pub fn failing_import(
+    environment: &PythonEnvironment,
+    interpreter: &PythonInterpreter,
+    rootfs: &Rootfs,
+    script: &RootPath,
+) -> Option<(String, Option<RootPath>)> {
+    let run = follow_import(environment, interpreter, rootfs, &script.parent(), script);
+    let (module, by) = run.lacks?;
+    let top = module.split('.').next().unwrap_or_default();
+    let closed = environment.closed_site(rootfs, top.as_bytes());
+    Some((format!("No module named '{module}', which {by} imports"), closed))
+}
+
 /// Follows the import of the file at `path` below a folder of `sys.path`.
 pub fn follow_import(
     environment: &PythonEnvironment,

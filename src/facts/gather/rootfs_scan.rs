@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::facts::objects::process_context::{self, GatherOptions, ProcessContext};
 use crate::facts::objects::world::ByWorld;
+use crate::facts::software::cached_packages::CachedPackages;
 use crate::facts::software::companions::{self, CompanionRequest};
 use crate::facts::software::cupti_files::{self, CuptiFiles};
 use crate::facts::software::package_files::{find_incomplete, is_package_list};
@@ -36,6 +37,8 @@ pub(super) struct RootfsScan {
     pythons: Vec<RootPath>,
     /// The file lists of packages.
     package_lists: Vec<RootPath>,
+    /// The packages in uv's cache.
+    cached: CachedPackages,
 }
 
 /// An image that is ready for the simulation.
@@ -58,7 +61,12 @@ pub(super) fn scan_image(
 ) -> ScannedImage {
     let mut contexts = process_context::build_contexts(image, rootfs, knowledge.tables, conditions);
     let machine = process_context::kernel_machine(image);
-    let mut scan = walk(rootfs, knowledge, profiles, machine);
+    let mut scan = walk(rootfs, knowledge, profiles, machine, &CachedPackages::default());
+    let unused = std::mem::take(&mut scan.cached).unused(rootfs, &scan.inventory.links);
+    if !unused.is_empty() {
+        scan = walk(rootfs, knowledge, profiles, machine, &unused);
+        scan.around.unused_packages = unused;
+    }
     scan.found.aliases = cupti_files::find_library_aliases(knowledge.library, &scan.found, &scan.inventory.links);
     let holders = cupti_files::alias_holders(&scan.found.aliases, &scan.found, &scan.inventory.objects);
     scan.found.askers.extend(holders);
@@ -92,11 +100,21 @@ pub(super) fn scan_image(
     ScannedImage { scan, contexts, wanted }
 }
 
-/// Walks through the file system once.
-fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile], machine: &str) -> RootfsScan {
+/// Walks through the file system once, and leaves out the `unused` packages of uv's cache.
+fn walk(
+    rootfs: &Rootfs,
+    knowledge: &Knowledge,
+    profiles: &[ConsumerProfile],
+    machine: &str,
+    unused: &CachedPackages,
+) -> RootfsScan {
     let mut scan = RootfsScan::default();
     // A single walk, because an image can have millions of files.
     rootfs.visit(|path, id, node| {
+        if unused.contain(path) {
+            return;
+        }
+        scan.cached.add(path);
         cupti_files::add_cupti_node(rootfs, knowledge.library, profiles, &mut scan.found, path, node);
         scan.weight.add_node(rootfs, knowledge.tables, path, id);
         scan.inventory.add_node(path, node);

@@ -11,8 +11,7 @@ use image_linkage::escape;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileUse, LookupError, NodeKind, Rootfs};
 use image_source::ImageConfig;
-use python_path::DEFAULT_PATH;
-use python_path::is_interpreter_name;
+use python_path::{DEFAULT_PATH, PythonInterpreter, failing_import, is_interpreter_name};
 use std::iter;
 
 /// Why the container's command does not start.
@@ -100,8 +99,13 @@ pub(crate) fn find_command_failure<'c>(
         context: &first,
         config,
     };
-    let failure = start.failure().or_else(|| start.launcher_failure())?;
-    let ended = programs.filter(|program| failure.ends_program_of(program));
+    let programs: Vec<&CuptiConsumer> = programs.collect();
+    let Some(failure) = start.failure().or_else(|| start.launcher_failure()) else {
+        // The finding of a package that cannot be imported says more.
+        let is_told = |program: &&CuptiConsumer| program.python.is_some() && program.start_failure().is_some();
+        return start.import_failure().filter(|_| !programs.iter().any(is_told));
+    };
+    let ended = programs.iter().filter(|program| failure.ends_program_of(program));
     // The finding of a single consumer shows the loader's search. Several such findings would repeat each other.
     (ended.count() != 1).then_some(failure)
 }
@@ -180,6 +184,38 @@ impl CommandStart<'_> {
             return None;
         }
         self.find(words.first()?, None).err()
+    }
+
+    /// Why a Python script in the image config certainly ends at an import.
+    fn import_failure(&self) -> Option<CommandFailure> {
+        let (name, words) = self.config.command.split_first()?;
+        let options = words.iter().take_while(|word| word.starts_with('-'));
+        let takes_code = options.clone().any(|option| option.contains(['c', 'm']));
+        let script = words.get(options.count()).filter(|word| word.ends_with(".py") && !takes_code)?;
+        let script = self.context.path_in_working_dir(script.as_bytes());
+        let program = self.find(name, None).ok()??;
+        let (rootfs, python) = (&self.context.rootfs, &self.context.python);
+        let called = RootPath::new(&program);
+        let executed = rootfs.lookup(&program).ok()?.path;
+        let is_called = |other: &&PythonInterpreter| {
+            other.program == executed && (other.path == called || other.path.parent() == called.parent())
+        };
+        let interpreter = python.interpreters().iter().find(is_called)?;
+        let mut folders = python.folders(interpreter).map(|folder| folder.real_path.absolute());
+        if self.is_filled(&script) || folders.any(|folder| self.is_filled(&folder)) {
+            return None;
+        }
+        let script = rootfs.lookup(&script).ok()?.path;
+        let (mut why, closed) = failing_import(python, interpreter, rootfs, &script)?;
+        if let Some(site) = &closed {
+            why = format!("{why}: {} may not list {site}", self.context.user.credentials);
+        }
+        let opened = closed.and_then(|site| permission_cure(self.context, &site, &[FileUse::Execute, FileUse::Read]));
+        let install = || "install the package that contains it with the Python that imports it".into();
+        Some(CommandFailure {
+            cure: opened.unwrap_or_else(install),
+            ..plain_failure(why, Some(script))
+        })
     }
 
     /// The path of a program or interpreter; `None` if the engine or host may provide it.

@@ -1,5 +1,6 @@
 //! Software that requests CUPTI: files and copies of the library, their owners, the requests, and their results.
 
+pub mod cached_packages;
 pub mod command_start;
 pub mod companions;
 pub(crate) mod conda_records;

@@ -2,6 +2,7 @@
 
 use crate::byte_search::contains_bytes;
 use crate::facts::objects::resolved_objects::elf_at;
+use crate::facts::software::cached_packages::CachedPackages;
 use crate::facts::software::cuda_runtime::{self, CudaRuntime};
 use crate::facts::software::file_owner;
 use crate::facts::software::package_files::IncompletePackage;
@@ -31,6 +32,8 @@ pub struct RelatedSoftware {
     pub misnamed: Vec<MisnamedLibrary>,
     /// The programs whose build flags show whether they include CUPTI.
     pub builds: Vec<ProgramBuild>,
+    /// The packages in uv's cache that nothing uses; all other facts leave them out.
+    pub unused_packages: CachedPackages,
 }
 
 /// How a known program was built.

@@ -89,39 +89,43 @@ pub fn find_installed_tools(facts: &ImageFacts, profilers: &[Profiler], over: &[
             tools.executables.insert(name.clone(), ToolProgram { path, place });
         }
     }
-    add_files(rootfs, &conditions, &mut tools);
+    add_files(facts, &conditions, &mut tools);
     tools.environment = environment;
     tools
 }
 
 /// Adds the objects by the requested name or pattern, and the programs in any folder.
-fn add_files(rootfs: &Rootfs, conditions: &[&ToolCondition], tools: &mut InstalledTools) {
+fn add_files(facts: &ImageFacts, conditions: &[&ToolCondition], tools: &mut InstalledTools) {
     let objects: BTreeSet<&String> = conditions
         .iter()
         .flat_map(|condition| condition.objects.iter().chain(&condition.beside))
         .collect();
-    let executables: BTreeSet<&String> = conditions.iter().flat_map(|condition| &condition.executables).collect();
-    rootfs.visit(|path, _, node| {
-        let NodeKind::File(facts) = &node.kind else { return };
+    let executables = conditions.iter().flat_map(|condition| &condition.executables);
+    let executables: BTreeSet<&str> = executables.map(String::as_str).collect();
+    facts.contexts.as_is.rootfs.visit(|path, _, node| {
+        let NodeKind::File(file) = &node.kind else { return };
+        if facts.related.unused_packages.contain(path) {
+            return;
+        }
         let named = objects
             .iter()
-            .filter(|pattern| facts.elf.is_some() && matches_name_pattern(path.name(), pattern));
+            .filter(|pattern| file.elf.is_some() && matches_name_pattern(path.name(), pattern));
         for pattern in named {
             let found = tools.objects.entry((*pattern).clone()).or_default();
             if found.len() < ALIKE {
                 found.push(path.clone());
             }
         }
-        if facts.mode & 0o111 != 0
-            && let Some(name) = std::str::from_utf8(path.name()).ok().map(str::to_owned)
-            && executables.contains(&name)
+        if file.mode & 0o111 != 0
+            && let Ok(name) = std::str::from_utf8(path.name())
+            && executables.contains(name)
         {
             let place = ProgramPlace::Folder;
             let program = || ToolProgram {
                 path: path.clone(),
                 place,
             };
-            tools.executables.entry(name).or_insert_with(program);
+            tools.executables.entry(name.to_owned()).or_insert_with(program);
         }
     });
 }
