@@ -62,11 +62,15 @@ pub(super) fn scan_image(
     let mut contexts = process_context::build_contexts(image, rootfs, knowledge.tables, conditions);
     let machine = process_context::kernel_machine(image);
     let mut scan = walk(rootfs, knowledge, profiles, machine, &CachedPackages::default());
-    let unused = std::mem::take(&mut scan.cached).unused(rootfs, &scan.inventory.links);
+    let cached = std::mem::take(&mut scan.cached).without_environments(rootfs);
+    let unused = cached.clone().unused(&scan.inventory.links);
     if !unused.is_empty() {
         scan = walk(rootfs, knowledge, profiles, machine, &unused);
         scan.around.unused_packages = unused;
     }
+    // The packages of an environment are where its links are.
+    scan.around.distributions.retain(|found| !cached.contain(&found.metadata));
+    scan.package_lists.retain(|list| !cached.contain(list));
     scan.found.aliases = cupti_files::find_library_aliases(knowledge.library, &scan.found, &scan.inventory.links);
     let holders = cupti_files::alias_holders(&scan.found.aliases, &scan.found, &scan.inventory.objects);
     scan.found.askers.extend(holders);

@@ -1,6 +1,5 @@
-//! Unpacked packages in uv's cache. uv links their files into environments. A package is in use only if symbolic links
-//! lead into it, or if it is an environment of its own, as `uvx` makes them. Otherwise its files are copies or hard links
-//! of files elsewhere, and no Python imports them there.
+//! Unpacked packages in uv's cache. uv links their files into environments. The files of a package are in use only if
+//! symbolic links lead to them. Otherwise they are copies or hard links of files elsewhere, and no Python imports them.
 
 use std::collections::BTreeSet;
 
@@ -28,11 +27,16 @@ impl CachedPackages {
         self.0.is_empty()
     }
 
+    /// The packages without the environments that `uvx` keeps among them.
+    pub(crate) fn without_environments(mut self, rootfs: &Rootfs) -> Self {
+        let is_environment = |folder: &RootPath| rootfs.lookup(&folder.join(b"pyvenv.cfg").absolute()).is_ok();
+        self.0.retain(|package| !is_environment(package));
+        self
+    }
+
     /// The packages that nothing uses, in an image with these symbolic links.
-    pub(crate) fn unused(mut self, rootfs: &Rootfs, links: &[(RootPath, ByteString)]) -> Self {
-        let packages = &mut self.0;
-        packages.retain(|package| rootfs.lookup(&package.join(b"pyvenv.cfg").absolute()).is_err());
-        if packages.is_empty() {
+    pub(crate) fn unused(mut self, links: &[(RootPath, ByteString)]) -> Self {
+        if self.0.is_empty() {
             return self;
         }
         for (link, target) in links.iter().filter(|(_, target)| target.starts_with(b"/")) {
@@ -42,7 +46,7 @@ impl CachedPackages {
             // Links within the cache are its index.
             let cache = package.parent().parent();
             if link.folders().all(|folder| folder != cache) {
-                packages.remove(&package);
+                self.0.remove(&package);
             }
         }
         self

@@ -61,8 +61,14 @@ impl RelatedSoftware {
     ) {
         // Precedes the check for files, because a link can have a misleading name too.
         self.misnamed.extend(check_library_name(rootfs, knowledge, path, node));
-        let NodeKind::File(facts) = &node.kind else {
-            return;
+        let facts = match &node.kind {
+            NodeKind::File(facts) => &**facts,
+            // uv may link it into its cache.
+            NodeKind::Symlink(_) if path.name() == b"METADATA" => match rootfs.file(&path.absolute()) {
+                Some(facts) => facts,
+                None => return,
+            },
+            _ => return,
         };
         self.builds.extend(build_of_file(profiles, path, facts));
         let distribution = python_path::read_distribution(path, facts, node.layer, machine);
