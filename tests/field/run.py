@@ -257,7 +257,8 @@ def lend():
 
 def environment(stack):
     """The variables of the image."""
-    return {"PATH": stack["bin"] + SYSTEM_PATH} | stack.get("env", {})
+    home = {"HOME": stack["home"]} if "home" in stack else {}
+    return {"PATH": stack["bin"] + SYSTEM_PATH} | home | stack.get("env", {})
 
 
 def install_environment(stack):
@@ -293,7 +294,7 @@ def answers(root, stack, case):
 
 def real_answer(root, stack, case):
     """Runs the program of the stack, and what it does when it profiles."""
-    variables = case["env"] | {"HOME": stack.get("home", "/root"), "PYTHONDONTWRITEBYTECODE": "1"}
+    variables = {"HOME": "/root"} | case["env"] | {"PYTHONDONTWRITEBYTECODE": "1"}
     words = ["python3", "/mnt/probe.py", "/app/main.py", stack.get("opens", "").replace("SITE", stack["site"])]
     done = enter(root, variables, words, case["user"], ANSWER_TIME)
     copies = [line for line in done.stdout.splitlines() if line.startswith("copy:")]
