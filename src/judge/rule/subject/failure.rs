@@ -3,6 +3,7 @@
 use super::evidence::{self, Evidence};
 use super::ld_cache::ldconfig;
 use super::rule_subject::{RuleSubject, StoppedWork, flag, text};
+use crate::facts::objects::credentials::search_obstacle;
 use crate::facts::objects::start_failure::{FailureCure, permission_cure};
 use crate::facts::software::cuda_runtime::site_packages_of;
 use crate::facts::{self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome};
@@ -62,7 +63,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     }
     if consumer.misses_library() {
         return Some(match consumer.asks {
-            RequestKind::Needed if is_nowhere(facts, &consumer.wants) && gets.outcome == RequestOutcome::NotFound => {
+            RequestKind::Needed if is_nowhere(facts, consumer) => {
                 let words = format!("{} is not in the image", escape::escape_bytes(&consumer.wants));
                 let said = [Evidence::Words(gets.message.clone())].into_iter().chain(searched);
                 failure(facts, object, breaks, &[(&words, None)], said.collect()).at([place])
@@ -82,10 +83,18 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     (!old.is_empty()).then(|| failure(facts, object, breaks, &old, Vec::new()).at([place]))
 }
 
-/// Whether no file or link has this name, and no library has it as its soname. A path names one place.
-fn is_nowhere(facts: &ImageFacts, name: &ByteString) -> bool {
+/// Whether a program finds no library because no file or link has the name, and no library has it as its soname. A path
+/// names one place.
+fn is_nowhere(facts: &ImageFacts, consumer: &CuptiConsumer) -> bool {
+    let (gets, name) = (&consumer.outcome.as_is, &consumer.wants);
+    // The loader's message has the obstacle in a search that could not look everywhere.
+    let rootfs = &facts.contexts.as_is.rootfs;
+    let obstacle = || search_obstacle(rootfs, std::slice::from_ref(name), &gets.trace);
+    if gets.outcome != RequestOutcome::NotFound || obstacle().is_some() {
+        return false;
+    }
     if name.contains(&b'/') {
-        return facts.contexts.as_is.rootfs.lookup_link(name).is_err();
+        return rootfs.lookup_link(name).is_err();
     }
     let is_copy = |copy: &facts::CuptiCopy| copy.soname.as_ref() == Some(name) || copy.real_path.name() == &**name;
     !facts.copies.iter().any(is_copy)
@@ -148,7 +157,7 @@ fn failure(
 fn unserved(facts: &ImageFacts, consumer: &CuptiConsumer, evidence: Vec<Evidence>) -> RuleSubject {
     let gets = &consumer.outcome.as_is;
     let wants = escape::escape_bytes(&consumer.wants);
-    let cause = if is_nowhere(facts, &consumer.wants) {
+    let cause = if is_nowhere(facts, consumer) {
         format!("{wants} is not in the image")
     } else {
         gets.message.clone()
