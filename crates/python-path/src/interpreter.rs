@@ -26,7 +26,7 @@ const INSERTING: [&[u8]; 1] = [b"sys.path.insert"];
 /// Code that changes `sys.path` in other ways than adding a folder.
 const REARRANGING: [&[u8]; 4] = [b"sys.path.remove", b"sys.path.clear", b"sys.path[", b"sys.path ="];
 /// Modules compiled into CPython whose names do not start with `_`: C modules and frozen modules (Python/frozen.c).
-const BUILT_IN: [&[u8]; 43] = [
+const BUILT_IN: [&[u8]; 44] = [
     b"abc",
     b"codecs",
     b"genericpath",
@@ -45,6 +45,8 @@ const BUILT_IN: [&[u8]; 43] = [
     b"binascii",
     b"builtins",
     b"cmath",
+    // In setuptools since Python 3.12.
+    b"distutils",
     b"errno",
     b"faulthandler",
     b"fcntl",

@@ -19,7 +19,7 @@ pub use distributions::{ExactRequirement, PythonDistribution, named_distribution
 pub use environment::{CtypesSource, FoundObject, PythonEnvironment, PythonUse};
 pub use file_names::{fits_version, is_interpreter_name, is_source};
 pub use interpreter::PythonInterpreter;
-pub use module_imports::{ImportRun, failing_import, follow_import};
+pub use module_imports::{ImportRun, closed_to_import, follow_import};
 pub use requirements::{DistributionRequirement, MarkerValues, read_requirements};
 pub use settings::{DEFAULT_PATH, PythonSettings, SettingSources};
 pub use source_words::{OPENERS, SourceString, SourceWords, read_words};

@@ -92,19 +92,20 @@ struct NamedModule {
     is_sure: bool,
 }
 
-/// Why a script certainly ends at an import when `interpreter` runs it, in Python's words; and the folder with the module,
-/// if only the user's permissions are in the way.
-pub fn failing_import(
+/// The package folder that the user may not list, so that a script ends at an import when `interpreter` runs it; and why,
+/// in Python's words.
+// A module that is nowhere may still be found: a script can change `sys.path`, make modules or exit before the import.
+pub fn closed_to_import(
     environment: &PythonEnvironment,
     interpreter: &PythonInterpreter,
     rootfs: &Rootfs,
     script: &RootPath,
-) -> Option<(String, Option<RootPath>)> {
+) -> Option<(RootPath, String)> {
     let run = follow_import(environment, interpreter, rootfs, &script.parent(), script);
     let (module, by) = run.lacks?;
     let top = module.split('.').next().unwrap_or_default();
-    let closed = environment.closed_site(rootfs, top.as_bytes());
-    Some((format!("No module named '{module}', which {by} imports"), closed))
+    let closed = environment.closed_site(rootfs, top.as_bytes())?;
+    Some((closed, format!("No module named '{module}', which {by} imports")))
 }
 
 /// Follows the import of the file at `path` below a folder of `sys.path`.

@@ -15,6 +15,7 @@ use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::facts::{GatherOptions, ImageFacts};
 use crate::judge::audit::judge_image;
 use crate::judge::outcome::{AuditedImage, RunExit};
+use crate::judge::plan::Verdict;
 use crate::knowledge::{Knowledge, Phase};
 use crate::make::dockerfile::project::PytorchBuilder;
 use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, image_name};
@@ -228,6 +229,16 @@ impl DockerfileInputs<'_> {
             adds_linked_program: builder == Some(PytorchBuilder::WithCupti),
         };
         let mut recipe = make_recipe(&request)?;
+        // A user who asks for a release, a source or a way gets it.
+        let is_chosen = self.cuda.is_some() || self.source.is_some() || !self.via.is_empty();
+        if builder.is_none() && !is_chosen && recipe.predicted.verdict == Verdict::Fail {
+            let (name, why) = (&phase.name, recipe.predicted.because.join(", "));
+            let image = &self.args.image_name;
+            return Err(format!(
+                "nothing is written: the result would still fail {name} ({why}); cupti-audit {image} --phase {name} has the reasons"
+            )
+            .into());
+        }
         let losses = recipe.removal.iter().flat_map(|removal| &removal.losses);
         losses.for_each(|loss| report_warning(loss));
         if builder.is_some() {

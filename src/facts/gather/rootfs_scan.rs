@@ -69,7 +69,9 @@ pub(super) fn scan_image(
         scan.around.unused_packages = unused;
     }
     // The packages of an environment are where its links are.
-    scan.around.distributions.retain(|found| !cached.contain(&found.metadata));
+    scan.around
+        .distributions
+        .retain(|found| !cached.contain(&found.metadata));
     scan.package_lists.retain(|list| !cached.contain(list));
     scan.found.aliases = cupti_files::find_library_aliases(knowledge.library, &scan.found, &scan.inventory.links);
     let holders = cupti_files::alias_holders(&scan.found.aliases, &scan.found, &scan.inventory.objects);

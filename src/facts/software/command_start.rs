@@ -11,7 +11,7 @@ use image_linkage::escape;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileUse, LookupError, NodeKind, Rootfs};
 use image_source::ImageConfig;
-use python_path::{DEFAULT_PATH, PythonInterpreter, failing_import, is_interpreter_name};
+use python_path::{DEFAULT_PATH, PythonInterpreter, closed_to_import, is_interpreter_name};
 use std::iter;
 
 /// Why the container's command does not start.
@@ -103,9 +103,12 @@ pub(crate) fn find_command_failure<'c>(
     let Some(failure) = start.failure().or_else(|| start.launcher_failure()) else {
         // The finding of a package that cannot be imported says more.
         let is_told = |program: &&CuptiConsumer| program.python.is_some() && program.start_failure().is_some();
-        return start.import_failure().filter(|_| !programs.iter().any(is_told));
+        return start.script_failure().filter(|_| !programs.iter().any(is_told));
     };
-    let ended = programs.iter().filter(|program| failure.ends_program_of(program));
+    let is_command = |program: &RootPath| context.is_commands(program);
+    let ended = programs
+        .iter()
+        .filter(|program| failure.ends_program_of(program) && program.program.as_ref().is_some_and(is_command));
     // The finding of a single consumer shows the loader's search. Several such findings would repeat each other.
     (ended.count() != 1).then_some(failure)
 }
@@ -130,7 +133,7 @@ impl CommandStart<'_> {
         {
             return Some(plain_failure("argument list too long".to_owned(), None));
         }
-        let mut script = None;
+        let (mut script, mut argument) = (None, None);
         for _ in 0..=INTERPRETERS {
             let path = match self.find(&name, script.as_ref()) {
                 Ok(path) => path?,
@@ -144,19 +147,23 @@ impl CommandStart<'_> {
                 let failure = StartFailure::of_machine(self.context, &file.path);
                 // A truncated object still counts as a program if it names an interpreter.
                 let starts = elf.is_program() || elf.interp.is_some();
-                let failure =
-                    failure.or_else(|| StartFailure::of_program(self.context, &file.path).filter(|_| starts))?;
-                return Some(CommandFailure {
-                    cure: failure.cure,
-                    ..plain_failure(failure.words, Some(file.path))
-                });
+                let failure = failure.or_else(|| StartFailure::of_program(self.context, &file.path).filter(|_| starts));
+                if let Some(failure) = failure {
+                    return Some(CommandFailure {
+                        cure: failure.cure,
+                        ..plain_failure(failure.words, Some(file.path))
+                    });
+                }
+                // `env` starts the program that the first line of a script names next.
+                name = argument.take().filter(|_| RootPath::new(&path).name() == b"env")?;
+                continue;
             }
             if let Some(failure) = self.unreadable(&path, &file.path) {
                 return Some(failure);
             }
             let content = self.context.rootfs.content(&path)?;
-            name = match interpreter(content, script.is_none()) {
-                Ok(name) => name?,
+            (name, argument) = match interpreter(content, script.is_none()) {
+                Ok(words) => words?,
                 Err(why) => return Some(plain_failure(format!("{}: {why}", shown(&path)), Some(file.path))),
             };
             script = Some(path);
@@ -186,12 +193,14 @@ impl CommandStart<'_> {
         self.find(words.first()?, None).err()
     }
 
-    /// Why a Python script in the image config certainly ends at an import.
-    fn import_failure(&self) -> Option<CommandFailure> {
+    /// The permission that a Python script in the image config lacks to be read, or to import its modules.
+    fn script_failure(&self) -> Option<CommandFailure> {
         let (name, words) = self.config.command.split_first()?;
         let options = words.iter().take_while(|word| word.starts_with('-'));
         let takes_code = options.clone().any(|option| option.contains(['c', 'm']));
-        let script = words.get(options.count()).filter(|word| word.ends_with(".py") && !takes_code)?;
+        let script = words
+            .get(options.count())
+            .filter(|word| word.ends_with(".py") && !takes_code)?;
         let script = self.context.path_in_working_dir(script.as_bytes());
         let program = self.find(name, None).ok()??;
         let (rootfs, python) = (&self.context.rootfs, &self.context.python);
@@ -205,16 +214,15 @@ impl CommandStart<'_> {
         if self.is_filled(&script) || folders.any(|folder| self.is_filled(&folder)) {
             return None;
         }
-        let script = rootfs.lookup(&script).ok()?.path;
-        let (mut why, closed) = failing_import(python, interpreter, rootfs, &script)?;
-        if let Some(site) = &closed {
-            why = format!("{why}: {} may not list {site}", self.context.user.credentials);
+        let file = rootfs.lookup(&script).ok()?.path;
+        if let Some(failure) = self.unreadable(&script, &file) {
+            return Some(failure);
         }
-        let opened = closed.and_then(|site| permission_cure(self.context, &site, &[FileUse::Execute, FileUse::Read]));
-        let install = || "install the package that contains it with the Python that imports it".into();
+        let (site, why) = closed_to_import(python, interpreter, rootfs, &file)?;
+        let why = format!("{why}: {} may not list {site}", self.context.user.credentials);
         Some(CommandFailure {
-            cure: opened.unwrap_or_else(install),
-            ..plain_failure(why, Some(script))
+            cure: permission_cure(self.context, &site, &[FileUse::Execute, FileUse::Read])?,
+            ..plain_failure(why, Some(file))
         })
     }
 
@@ -329,9 +337,9 @@ impl CommandStart<'_> {
     }
 }
 
-/// The interpreter in a script's first line (Linux `fs/binfmt_script.c`). `None` for a file without `#!` that a shell
-/// may still run.
-fn interpreter(content: &[u8], is_first: bool) -> Result<Option<String>, &'static str> {
+/// The interpreter in a script's first line (Linux `fs/binfmt_script.c`), and the program that it starts if it is `env`.
+/// `None` for a file without `#!` that a shell may still run.
+fn interpreter(content: &[u8], is_first: bool) -> Result<Option<(String, Option<String>)>, &'static str> {
     let Some(line) = content.strip_prefix(b"#!") else {
         let why = "exec format error: its first line names no interpreter";
         return if is_first && !content.is_empty() {
@@ -342,14 +350,19 @@ fn interpreter(content: &[u8], is_first: bool) -> Result<Option<String>, &'stati
     };
     let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let begin = line.trim_ascii_start();
-    let name: &[u8] = begin.split(|byte| b" \t".contains(byte)).next().unwrap_or_default();
+    let mut words = begin.split(|byte| b" \t".contains(byte));
+    let name: &[u8] = words.next().unwrap_or_default();
     if line.len() - begin.len() + name.len() + 2 >= FIRST_BLOCK {
         return Err("exec format error: its first line is longer than the kernel reads");
     }
     if line.ends_with(b"\r") {
         return Err("No such file or directory: its first line ends in a carriage return");
     }
-    Ok(String::from_utf8(name.to_vec()).ok().filter(|name| !name.is_empty()))
+    let text = |word: &[u8]| String::from_utf8(word.to_vec()).ok().filter(|word| !word.is_empty());
+    let argument = words.find(|word| !word.is_empty()).and_then(text);
+    // Options and variables of `env` are not followed.
+    let argument = argument.filter(|word| !word.starts_with('-') && !word.contains('='));
+    Ok(text(name).map(|name| (name, argument)))
 }
 
 /// Why the kernel does not accept an object as a program (Linux `fs/binfmt_elf.c`, `load_elf_binary`).
