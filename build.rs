@@ -18,6 +18,7 @@ fn main() -> io::Result<()> {
         list("PHASES", "profiles/phases", "yaml")?,
         list("PROFILERS", "profiles/profilers", "yaml")?,
         list("LIBRARIES", "profiles/libraries", "yaml")?,
+        list("ERRORS", "profiles/errors", "yaml")?,
         list("TABLES", "profiles/cupti", "yaml")?,
         list("CSV_TABLES", "profiles/cupti", "csv")?,
         list("ADVICE", "profiles", "yaml")?,

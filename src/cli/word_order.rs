@@ -7,6 +7,8 @@ use clap::{Arg, Command};
 
 /// The parser's own command.
 const HELP: &str = "help";
+/// The command whose words are pasted text.
+const EXPLAIN: &str = "explain";
 /// Commands of other tools, with the equivalent here. None is the name of an official Docker Hub image.
 const FOREIGN_COMMANDS: [(&str, &str); 9] = [
     ("analyze", "\"audit\" is one"),
@@ -61,9 +63,26 @@ pub fn command_first(command: &Command, mut arguments: Vec<OsString>) -> Result<
         // `help -h` asks for the same as `help`.
         arguments.retain(|argument| argument != "-h" && argument != "--help");
     }
+    if word == EXPLAIN {
+        arguments = text_last(arguments);
+    }
     let is_front = word.to_str().is_some_and(|text| is_command(command, text));
     arguments.insert(if is_front { 1 } else { place }, word);
     Ok(arguments)
+}
+
+/// Moves text that begins with a hyphen behind `--`, where nothing is an option. No option has a blank in its name.
+fn text_last(arguments: Vec<OsString>) -> Vec<OsString> {
+    let is_text = |argument: &OsString| {
+        let name = argument.to_str().and_then(|text| text.split('=').next());
+        name.is_some_and(|name| name.starts_with('-') && name.contains(' '))
+    };
+    let (texts, mut others): (Vec<_>, Vec<_>) = arguments.into_iter().partition(is_text);
+    if !texts.is_empty() && !others.iter().any(|argument| argument == "--") {
+        others.push("--".into());
+    }
+    others.extend(texts);
+    others
 }
 
 /// Whether a word is a command, including the parser's unlisted one.
@@ -181,6 +200,14 @@ mod tests {
         for (line, expected) in moved {
             assert_eq!(ordered(line), expected);
         }
+    }
+
+    #[test]
+    fn may_pasted_text_begin_with_a_hyphen() {
+        let words = ["cupti-audit", "explain", "- CUPTI: missing", "--format", "json"];
+        let ordered = command_first(&crate::cli::command::Cli::command(), words.map(Into::into).to_vec());
+        let expected = ["cupti-audit", "explain", "--format", "json", "--", "- CUPTI: missing"];
+        assert_eq!(ordered, Ok(expected.map(Into::into).to_vec()));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum DataKind {
     Profiler,
     /// A library to audit images for: `libraries/` in the profiles.
     Library,
+    /// Known error messages: `errors/` in the profiles.
+    Errors,
     /// Rows of a table: `cupti/` in the profiles.
     Table,
 }
@@ -35,6 +37,7 @@ impl DataKind {
             Self::Consumer => "consumer",
             Self::Profiler => "profiler",
             Self::Library => "library",
+            Self::Errors => "errors",
             Self::Table => "table",
         }
     }

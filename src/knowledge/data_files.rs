@@ -25,6 +25,7 @@ pub(crate) fn built_in_files() -> impl Iterator<Item = DataFile> {
         .chain(of(DataKind::Consumer, "profiles/consumers", "yaml", CONSUMERS))
         .chain(of(DataKind::Profiler, "profiles/profilers", "yaml", PROFILERS))
         .chain(of(DataKind::Library, "profiles/libraries", "yaml", LIBRARIES))
+        .chain(of(DataKind::Errors, "profiles/errors", "yaml", ERRORS))
         .chain(of(DataKind::Table, "profiles/cupti", "yaml", TABLES))
         .chain(of(DataKind::Table, "profiles/cupti", "csv", CSV_TABLES))
         .chain(of(DataKind::Table, "profiles", "yaml", ADVICE))

@@ -49,6 +49,8 @@ impl Knowledge {
 
     /// The knowledge in these files.
     pub(super) fn of_files(files: impl Iterator<Item = DataFile>) -> Result<Self, Vec<FileMistake>> {
+        // Only `explain` reads the known errors.
+        let files = files.filter(|file| file.kind != DataKind::Errors);
         let (rows, files): (Vec<_>, Vec<_>) = files.partition(|file| file.kind == DataKind::Table);
         let mut catalog = DataCatalog::new(files.into_iter());
         let ids = catalog.ids();

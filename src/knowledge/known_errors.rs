@@ -1,4 +1,4 @@
-//! The errors that users paste (`profiles/cupti/errors.yaml`), and matching them in lines. They are read on demand,
+//! The errors that users paste (`profiles/errors`), and matching them in lines. They are read on demand,
 //! because audits do not need them.
 
 use aho_corasick::AhoCorasick;
@@ -8,11 +8,7 @@ use super::api::Certainty;
 use super::catalog::{DataFile, DataKind};
 use super::error_text::{ErrorText, comparable};
 use super::mistake::{FileMistake, TextMistake};
-use super::table_reader::TableReader;
 use super::yaml_text::YamlText;
-
-/// The table's file name without its extension.
-const TABLE: &str = "errors";
 
 /// The person who can fix an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -49,6 +45,9 @@ pub struct KnownError {
     /// Its number as a `CUptiResult`.
     #[serde(default)]
     pub number: Option<u32>,
+    /// Whether it only follows from another error, if the log has one.
+    #[serde(default)]
+    pub follows: bool,
     /// Its meaning.
     pub means: String,
     /// The persons who can fix it, most likely first.
@@ -108,6 +107,25 @@ impl KnownError {
     }
 }
 
+/// Adds the rows of a file.
+///
+/// Errors: The first mistake, or a row of an error or number that has one already.
+fn add_rows(errors: &mut Vec<KnownError>, text: YamlText<'_>, rules: &[&str]) -> Result<(), TextMistake> {
+    let rows: Vec<KnownError> = text.read()?;
+    for (row, error) in rows.into_iter().enumerate() {
+        let row = row.to_string();
+        error.check(text, &row, rules)?;
+        let is_same =
+            |known: &&KnownError| known.error == error.error || error.number.is_some() && known.number == error.number;
+        if let Some(known) = errors.iter().find(is_same) {
+            let what = format!("there is a row of this error or number already: {:?}", known.error);
+            return Err(text.mistake(&[&row, "error"], what));
+        }
+        errors.push(error);
+    }
+    Ok(())
+}
+
 /// The known errors, prepared for matching.
 #[derive(Debug)]
 pub struct KnownErrors {
@@ -120,32 +138,19 @@ pub struct KnownErrors {
 }
 
 impl KnownErrors {
-    /// Reads the table from the built-in and user files.
+    /// Reads the built-in and user files.
     ///
     /// Errors: The first mistake of each file.
     pub fn read(files: Vec<DataFile>, rules: &[&str]) -> Result<Self, Vec<FileMistake>> {
-        let tables: Vec<DataFile> = files.into_iter().filter(|file| file.kind == DataKind::Table).collect();
-        let mut reader = TableReader::new(&tables);
-        let mut errors: Vec<KnownError> = Vec::new();
-        reader.documents(TABLE, |text, rows: Vec<KnownError>| {
-            for (row, error) in rows.into_iter().enumerate() {
-                let row = row.to_string();
-                error.check(text, &row, rules)?;
-                let is_same = |known: &&KnownError| {
-                    known.error == error.error || error.number.is_some() && known.number == error.number
-                };
-                if let Some(known) = errors.iter().find(is_same) {
-                    let what = format!("there is a row of this error or number already: {:?}", known.error);
-                    return Err(text.mistake(&[&row, "error"], what));
-                }
-                errors.push(error);
-            }
-            Ok(())
-        });
-        if reader.mistakes.is_empty() {
+        let (mut errors, mut mistakes) = (Vec::new(), Vec::new());
+        for file in files.iter().filter(|file| file.kind == DataKind::Errors) {
+            let added = add_rows(&mut errors, file.yaml(), rules);
+            mistakes.extend(added.err().map(|mistake| mistake.in_file(&file.file)));
+        }
+        if mistakes.is_empty() {
             Ok(Self::new(errors))
         } else {
-            Err(reader.mistakes)
+            Err(mistakes)
         }
     }
 

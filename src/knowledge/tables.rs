@@ -27,14 +27,13 @@ use container_start::LauncherTable;
 use image_linkage::escape;
 
 /// The names of the tables in `profiles/cupti`.
-pub const TABLE_FILES: [&str; 19] = [
+pub const TABLE_FILES: [&str; 18] = [
     "apis.yaml",
     "build-steps.yaml",
     "dead-weight.yaml",
     "bundles.yaml",
     "driver-libraries.yaml",
     "drivers.csv",
-    "errors.yaml",
     "file-names.yaml",
     "frameworks.yaml",
     "functions.csv",

@@ -16,9 +16,10 @@ const FILE_BYTES: u64 = 1 << 20;
 const FILES: usize = 1000;
 
 /// The folders of `--profiles`, and the kinds of their files.
-const PROFILES: [(&str, DataKind); 5] = [
+const PROFILES: [(&str, DataKind); 6] = [
     ("consumers", DataKind::Consumer),
     ("cupti", DataKind::Table),
+    ("errors", DataKind::Errors),
     ("libraries", DataKind::Library),
     ("phases", DataKind::Phase),
     ("profilers", DataKind::Profiler),

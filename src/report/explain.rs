@@ -12,24 +12,35 @@ use image_linkage::escape::escape_bytes;
 
 const SCHEMA: &str = "cupti-audit/explain/v1";
 
-/// The errors, separated by empty lines.
+/// The errors, separated by empty lines. What follows from others is only listed.
 pub(crate) fn errors_text(found: &[FoundError<'_>], rules: &[Rule], width: usize) -> String {
-    let errors = found.iter().map(|one| error_text(one, rules, width));
-    joined(errors, "\n")
+    let causes = found.iter().filter(|one| !one.error.follows).count();
+    let (told, listed) = found.split_at(if causes == 0 { found.len() } else { causes });
+    let mut text = joined(told.iter().map(|one| error_text(one, rules, width)), "\n");
+    if !listed.is_empty() {
+        text += "\nprobably follows from it\n";
+    }
+    text + &listed.iter().map(|one| line_words(one, width)).collect::<String>()
+}
+
+/// The lines of an error in a log.
+fn line_words(found: &FoundError<'_>, width: usize) -> String {
+    let Some(lines) = &found.lines else {
+        return String::new();
+    };
+    let count = match lines.count {
+        1 => String::new(),
+        count => format!("{count} lines, first "),
+    };
+    let line = format!("{count}line {}: {}", lines.first, escape_bytes(&lines.text));
+    wrap_line(&line, width)
 }
 
 fn error_text(found: &FoundError<'_>, rules: &[Rule], width: usize) -> String {
     let error = found.error;
     let number = error.number.map(|number| format!(" ({number})")).unwrap_or_default();
     let mut out = format!("{}{number}\n", styled(BOLD, plain(&error.error)));
-    if let Some(lines) = &found.lines {
-        let count = match lines.count {
-            1 => String::new(),
-            count => format!("{count} lines, first "),
-        };
-        let line = format!("{count}line {}: {}", lines.first, escape_bytes(&lines.text));
-        out.push_str(&wrap_line(&line, width));
-    }
+    out.push_str(&line_words(found, width));
     out.push('\n');
     let matter = error.matter_of.iter().map(|matter| match matter {
         ErrorMatter::Image => "the image",
@@ -102,6 +113,7 @@ pub(crate) fn errors_json(found: &[FoundError<'_>], rules: &[Rule]) -> Value {
         json!({
             "error": error.error,
             "number": error.number,
+            "follows": error.follows,
             "means": error.means,
             "matter_of": error.matter_of.iter().map(|matter| matter.name()).collect::<Value>(),
             "shown_by": error.shown_by,

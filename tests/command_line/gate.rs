@@ -45,7 +45,7 @@ fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
         ("cupti-audit.yaml", &**config),
         ("audit/profiles/phases/nightly.yaml", nightly),
         ("audit/profiles/cupti/bundles.yaml", bundles),
-        ("audit/profiles/cupti/errors.yaml", known_errors),
+        ("audit/profiles/errors/mine.yaml", known_errors),
         ("audit/profiles/launchers.yaml", launchers),
         ("audit/profiles/libraries/nccl.yaml", library),
         ("audit/rules/no-trace.yaml", RULE),

@@ -97,9 +97,9 @@ fn explain_question<'k>(question: &[u8], known: &'k KnownErrors) -> Option<Vec<F
         return Some(vec![FoundError { error, lines }]);
     }
     let mut found = find_errors(&mut &*question, known).ok()?;
-    // Omit the line numbers, because the user supplied the text.
-    for one in &mut found {
-        one.lines = None;
+    // The line number of a single line tells nothing.
+    if !question.trim_ascii().contains(&b'\n') {
+        found.iter_mut().for_each(|one| one.lines = None);
     }
     (!found.is_empty()).then_some(found)
 }
@@ -118,7 +118,7 @@ fn read_log<'k>(log: &mut impl BufRead, known: &'k KnownErrors) -> Result<Vec<Fo
 /// The next step if an error is unknown.
 const NEXT: &str = "to find the cause, run cupti-audit IMAGE, or cupti-audit verify in the running container";
 
-/// The errors in the lines, in the order of their first lines.
+/// The errors in the lines: the causes, then what follows from them, each in the order of their first lines.
 fn find_errors<'k>(log: &mut impl BufRead, known: &'k KnownErrors) -> io::Result<Vec<FoundError<'k>>> {
     let (mut found, mut ended, mut bytes) = (Vec::new(), 0, Vec::new());
     while log.take(LINE).read_until(b'\n', &mut bytes)? > 0 {
@@ -129,6 +129,7 @@ fn find_errors<'k>(log: &mut impl BufRead, known: &'k KnownErrors) -> io::Result
         ended += u64::from(bytes.ends_with(b"\n"));
         bytes.clear();
     }
+    found.sort_by_key(|one: &FoundError<'_>| one.error.follows);
     Ok(found)
 }
 

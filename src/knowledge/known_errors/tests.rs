@@ -5,9 +5,9 @@ use crate::knowledge::{DataFile, DataKind, Knowledge};
 /// Reads the built-in errors and the user's.
 fn read(of_user: &str) -> Result<KnownErrors, Vec<String>> {
     let file = DataFile {
-        kind: DataKind::Table,
-        id: "errors".to_owned(),
-        file: "mine/errors.yaml".to_owned(),
+        kind: DataKind::Errors,
+        id: "mine".to_owned(),
+        file: "errors/mine.yaml".to_owned(),
         text: of_user.to_owned(),
         parsed: None,
     };
@@ -154,7 +154,7 @@ fn the_first_mistake_of_a_users_table_is_told_with_its_place() {
     ] {
         assert_eq!(
             read(&table).unwrap_err(),
-            [format!("mine/errors.yaml:{expected}")],
+            [format!("errors/mine.yaml:{expected}")],
             "{table}"
         );
     }

@@ -72,7 +72,10 @@ pub(super) fn of_command(facts: &ImageFacts) -> Vec<RuleSubject> {
     let idle = idle_program(facts).filter(|_| !facts.consumers.is_empty());
     let idle = idle.map(|name| subject(&escaped_text(&name), "", true));
     let failure = facts.command_failure.iter().map(|failure| {
-        let cure = failure.package.as_ref().map(|name| format!("reinstall {name}, which lists the missing file"));
+        let cure = failure
+            .package
+            .as_ref()
+            .map(|name| format!("reinstall {name}, which lists the missing file"));
         let mut subject = subject(&failure.words, cure.as_ref().unwrap_or(&failure.cure.words), false);
         subject.repair = failure.package.clone().map(reinstall);
         let subject = subject.cured_by(failure.cure.commands.clone());
