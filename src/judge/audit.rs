@@ -1,12 +1,12 @@
 //! Judges the facts of an image: findings, and a plan for each phase.
 
 use crate::facts::object_links::survey_objects;
-use crate::facts::{Gap, ImageFacts, loader_gaps, user_gap};
+use crate::facts::{CuptiConsumer, Gap, ImageFacts, loader_gaps, user_gap};
 use crate::judge::outcome::{AskedTool, AuditedImage, FailOn};
 use crate::judge::plan::profilers::installed_tools;
 use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
 use crate::judge::plan::{self, Plan, PlanInput};
-use crate::judge::rule::{self, RuleSubject};
+use crate::judge::rule::{self, Finding, RuleSubject, Severity};
 use crate::knowledge::{CuptiNeed, Knowledge, ProfilerFile};
 use std::collections::BTreeSet;
 
@@ -80,6 +80,13 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
         |tool: &AskedTool| RuleSubject::of_tool(&tool.name, tool.readiness.state.name(), &tool.readiness.because);
     let lost = tools.iter().filter(is_lost).map(subject);
     let subjects: Vec<RuleSubject> = lost.chain(find_rivals(facts, &known, ids)).collect();
+    let lost = known
+        .iter()
+        .filter(|entry| tools.iter().filter(is_lost).any(|tool| tool.id == entry.profiler.id));
+    let programs: BTreeSet<&str> = lost
+        .filter_map(|entry| entry.profiler.profile.consumer.as_deref())
+        .collect();
+    raise_causes(&mut audit.findings, facts, &programs);
     let open = tools
         .iter()
         .filter(|tool| tool.readiness.state == ReadinessState::Unknown);
@@ -95,6 +102,23 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
     audit
         .findings
         .extend(rule::judge_subjects(&knowledge.rules, &subjects, &phases));
+}
+
+/// Makes errors of the warnings about these programs that do not get the library: the user asked for their tools.
+fn raise_causes(findings: &mut [Finding], facts: &ImageFacts, programs: &BTreeSet<&str>) {
+    let is_lost = |consumer: &&CuptiConsumer| {
+        let program = consumer.profile.as_deref();
+        consumer.misses_library() && program.is_some_and(|program| programs.contains(program))
+    };
+    for finding in findings
+        .iter_mut()
+        .filter(|finding| finding.severity == Severity::Warning)
+    {
+        let mut lost = facts.consumers.iter().filter(is_lost);
+        if lost.any(|consumer| finding.locations.iter().any(|place| place.path == consumer.object)) {
+            finding.severity = Severity::Error;
+        }
+    }
 }
 
 /// Judges the library as for inference: none of the requested tools uses the image's copy.

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::api::Certainty;
+use super::library_release::version_numbers;
 use super::patterns::matches_name_pattern;
 
 /// The known packages.
@@ -171,11 +172,37 @@ pub struct NvidiaRepository {
     pub version: String,
     /// The name of the repository.
     pub repository: String,
+    /// The first CUDA release that it has; `None` if unknown.
+    #[serde(default)]
+    pub first: Option<String>,
+    /// The last one; `None` if unknown, or if it still gets new ones.
+    #[serde(default)]
+    pub last: Option<String>,
     /// The suffix of the devel images' tags.
     #[serde(default)]
     pub devel: Option<String>,
     /// How certain the entry is.
     pub certainty: Certainty,
+}
+
+impl NvidiaRepository {
+    /// Whether it has the packages of a CUDA release, as far as known.
+    pub fn has(&self, (major, minor): (u32, u32)) -> bool {
+        let (first, last) = (self.first.as_deref(), self.last.as_deref());
+        let cuda = vec![major, minor];
+        first.is_none_or(|first| version_numbers(first) <= cuda)
+            && last.is_none_or(|last| cuda <= version_numbers(last))
+    }
+
+    /// The releases that it has, as the end of a sentence.
+    pub fn releases(&self) -> String {
+        match (&self.first, &self.last) {
+            (Some(first), Some(last)) => format!("CUDA {first} to {last}"),
+            (Some(first), None) => format!("CUDA {first} and newer"),
+            (None, Some(last)) => format!("CUDA up to {last}"),
+            (None, None) => "unknown releases of CUDA".to_owned(),
+        }
+    }
 }
 
 impl CuptiPackages {
@@ -246,8 +273,20 @@ mod tests {
         assert_eq!(nvidia("rocky", "9.4"), Some("rhel9"));
         assert_eq!(nvidia("rocky", "90.1"), None);
         assert_eq!(nvidia("ol", "8.10"), Some("rhel8"));
-        assert_eq!(nvidia("ol", "10.0"), None);
+        assert_eq!(nvidia("ol", "10.0"), Some("rhel10"));
+        assert_eq!(nvidia("ol", "7.9"), None);
         assert_eq!(nvidia("ubuntu", "22.04"), Some("ubuntu2204"));
         assert_eq!(nvidia("alpine", "3.20"), None);
+    }
+
+    #[test]
+    fn a_repository_has_the_releases_from_its_first_to_its_last() {
+        let packages = &Knowledge::built_in().tables.packages;
+        let has = |id, version, cuda| packages.nvidia_repository(id, version).unwrap().has(cuda);
+        assert!(!has("ubuntu", "24.04", (11, 8)) && !has("ubuntu", "24.04", (12, 4)));
+        assert!(has("ubuntu", "24.04", (12, 5)) && has("ubuntu", "24.04", (13, 5)));
+        assert!(has("ubuntu", "20.04", (12, 9)) && !has("ubuntu", "20.04", (13, 0)));
+        // Nobody knows its oldest.
+        assert!(has("rhel", "9.4", (11, 0)));
     }
 }

@@ -100,9 +100,7 @@ impl Cure {
     /// The cure for a failing phase; `None` if there is none.
     fn for_phase(audit: &AuditedImage, plan: &Plan, fixing: &CureRequest<'_>) -> Option<Self> {
         let CureRequest {
-            knowledge,
-            conditions,
-            image,
+            knowledge, conditions, ..
         } = *fixing;
         let request = RecipeRequest {
             target: &audit.facts,
@@ -117,14 +115,14 @@ impl Cure {
             adds_linked_program: false,
         };
         match make_recipe(&request) {
-            Ok(recipe) => Self::by_build(audit, plan, recipe, image),
-            Err(_) => Self::from_outside(audit, plan, &make_outside_recipe(&request).ok()?, image),
+            Ok(recipe) => Self::by_build(audit, plan, recipe, fixing),
+            Err(_) => Self::from_outside(audit, plan, &make_outside_recipe(&request).ok()?, fixing),
         }
     }
 
     /// The cure by a build; `None` if it would fix nothing.
-    fn by_build(audit: &AuditedImage, plan: &Plan, recipe: PhaseRecipe, image: &str) -> Option<Self> {
-        let cured = CuredFindings::of_recipe(audit, plan, &recipe);
+    fn by_build(audit: &AuditedImage, plan: &Plan, recipe: PhaseRecipe, fixing: &CureRequest<'_>) -> Option<Self> {
+        let cured = CuredFindings::of_recipe(audit, plan, &recipe, fixing.knowledge);
         let passes = recipe.predicted.verdict != Verdict::Fail;
         if cured.gone.is_empty() && !passes {
             return None;
@@ -146,21 +144,22 @@ impl Cure {
             commands,
             instructions,
             makes_links,
-            dockerfile: (passes && plan.verdict == Verdict::Fail).then(|| dockerfile_command(audit, plan, image)),
+            dockerfile: (passes && plan.verdict == Verdict::Fail)
+                .then(|| dockerfile_command(audit, plan, fixing.image)),
         })
     }
 
     /// The cure by `slim`, if no build makes the image pass.
-    fn from_outside(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe, image: &str) -> Option<Self> {
+    fn from_outside(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe, fixing: &CureRequest<'_>) -> Option<Self> {
         let (release, wheel) = release_words(&audit.facts)?;
         let (from, get) = match wheel {
             Some(wheel) => ("WHEEL", format!("pip download --no-deps {wheel} gets it, and ")),
             None => ("OTHER", String::new()),
         };
-        let phase = &plan.phase;
+        let (phase, image) = (&plan.phase, fixing.image);
         let slim = format!("cupti-audit slim {image} --phase {phase} --cupti-from {from} -o oci:OUT writes the image");
         Some(Self {
-            cured: CuredFindings::of_recipe(audit, plan, recipe),
+            cured: CuredFindings::of_recipe(audit, plan, recipe, fixing.knowledge),
             words: format!("add {release} from outside the image: {get}{slim}"),
             commands: Vec::new(),
             instructions: Vec::new(),
@@ -213,7 +212,7 @@ struct CuredFindings {
 }
 
 impl CuredFindings {
-    fn of_recipe(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe) -> Self {
+    fn of_recipe(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe, knowledge: &Knowledge) -> Self {
         // Severities of different phases cannot be compared.
         let is_same_phase = audit.phases == [plan.phase.as_str()];
         let (mut gone, mut lowered, mut repaired) = (Vec::new(), Vec::new(), Vec::new());
@@ -238,6 +237,15 @@ impl CuredFindings {
                 Some(severity) if is_same_phase && severity < finding.severity => lowered.push(number),
                 Some(_) => {}
             }
+        }
+        // No predicted audit asks about tools. A tool is only ready if what it lacks comes.
+        let is_tool = |number: &usize| {
+            let rule = audit.findings.get(*number).map(|finding| &finding.rule);
+            let mut rules = knowledge.rules.iter().filter(|known| Some(&known.id) == rule);
+            rules.any(|rule| rule.kind == SubjectKind::Tool)
+        };
+        if gone.iter().all(is_tool) {
+            gone.clear();
         }
         Self {
             gone,

@@ -97,8 +97,9 @@ def try_stack(name, stack, breakages):
         intact = answers(root, stack, case)
         owner = owner_of(root, stack["site"], intact["real"]["copy"])
         print(f"{name}: {summary(intact)}", flush=True)
+    # No single fix cures two faults.
     if not intact["real"]["works"]:
-        breakages = AS_INSTALLED | breakages
+        breakages = AS_INSTALLED
     result = {"intact": intact, "broken": {}}
     for breakage_name, breakage in breakages.items():
         if breakage_name in stack.get("skip", []) or not concerns(breakage, name, stack["layout"]):

@@ -90,6 +90,7 @@ impl StageWalk<'_> {
             let release = release.or(own_release.flatten());
             let brings = match own_release {
                 Some(_) => StepYield::Library,
+                None if self.lacks_package(now, package, release) => StepYield::Absent,
                 None => yield_of(package, installation, &named.word.text),
             };
             if package.dependency && brings == StepYield::Nothing {
@@ -156,6 +157,19 @@ impl StageWalk<'_> {
         }
     }
 
+    /// Whether NVIDIA's repository for this distribution has no such release of a package.
+    fn lacks_package(&self, now: &StageState, package: &InstalledPackage, release: Option<CudaVersion>) -> bool {
+        let is_nvidias = package.manager == PackageManager::System && !package.own;
+        let of_system = now.system.as_ref().filter(|_| is_nvidias);
+        let packages = &self.known.tables.packages;
+        let repository = of_system.and_then(|(id, version)| packages.nvidia_repository(id, version));
+        // Without a minor version, the name is that of a metapackage.
+        let release = release.filter(|(_, minor)| *minor > 0);
+        repository
+            .zip(release)
+            .is_some_and(|(repository, cuda)| !repository.has(cuda))
+    }
+
     /// The CUDA version of the distribution's own package.
     fn own_cuda(&self, now: &StageState) -> Option<CudaVersion> {
         let (id, version) = now.system.as_ref()?;
@@ -187,6 +201,7 @@ impl StageWalk<'_> {
         // The stub has the name that the wheel of this CUDA would have.
         let right = match brings {
             StepYield::Stub => self.known.library.wheels.pin.clone(),
+            _ if self.lacks_package(now, package, cuda) => None,
             _ => self.right_package(installation.manager, cuda),
         };
         let new = right.as_ref().filter(|_| trap != "left-out").map(|right| match trap {

@@ -192,7 +192,7 @@ pub(super) fn devel_image_name(target: &ImageFacts, system: &ImageSystem, cuda: 
     let suffix = known
         .devel
         .as_ref()
-        .filter(|_| is_number && parse_cuda_version(exact) == Some(cuda))?;
+        .filter(|_| is_number && parse_cuda_version(exact) == Some(cuda) && known.has(cuda))?;
     Some(format!("nvidia/cuda:{exact}-devel-{suffix}"))
 }
 

@@ -2,11 +2,13 @@
 
 use super::copy_plan::CreatedLink;
 use super::misleading_names::is_misled;
+use crate::facts::objects::credentials::closed_places;
 use crate::facts::{ApiAvailability, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts};
 use crate::judge::plan::Plan;
 use crate::knowledge::Phase;
 use crate::knowledge::api::CuptiApi;
 use image_linkage::path::RootPath;
+use image_linkage::rootfs::FileUse;
 
 /// The links to `library` for programs that fail to open it by an absolute path. The name must match the soname.
 pub(crate) fn links_at_opened_paths(target: &ImageFacts, soname: &[u8], library: &RootPath) -> Vec<CreatedLink> {
@@ -15,7 +17,10 @@ pub(crate) fn links_at_opened_paths(target: &ImageFacts, soname: &[u8], library:
     for consumer in misses.filter(|consumer| consumer.wants.starts_with(b"/")) {
         let at = RootPath::new(&consumer.wants);
         let is_new = at != *library && links.iter().all(|link| link.at != at);
-        if is_new && target.is_name_of(at.name(), soname) {
+        // A file that the user may not read is made readable.
+        let context = &target.contexts.as_is;
+        let closed = closed_places(&context.rootfs, &context.user.credentials, &at, FileUse::Read);
+        if is_new && closed.is_empty() && target.is_name_of(at.name(), soname) {
             links.push(CreatedLink {
                 at,
                 to: library.absolute().into(),

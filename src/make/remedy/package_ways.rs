@@ -149,6 +149,12 @@ fn package(question: &InstallContext<'_>, manager: SystemInstaller) -> Result<In
     question.require_kept()?;
     let release = question.release()?;
     let (major, minor) = release.cuda;
+    let (id, version) = (&question.system.id, &question.system.version);
+    let repository_of = question.request.target.tables.packages.nvidia_repository(id, version);
+    if let Some(known) = repository_of.filter(|known| !known.has(release.cuda)) {
+        let has = known.releases();
+        return Err(format!("NVIDIA's repository for {id} {version} has {has}, but {major}.{minor} is needed").into());
+    }
     let of_toolkit = question.release.as_ref().is_some_and(|it| it.is_toolkit);
     let library = question.request.target.library;
     let name = library.package.as_deref();

@@ -54,6 +54,8 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         let placed = find_in_place(target, phase, CacheUpdate::Build);
         let placed = placed.map(|found| found.files).unwrap_or_default();
         drop.retain(|item| !placed.iter().any(|file| file.from == item.path));
+        // A package may write the library at the path of a damaged one.
+        drop.retain(|item| !target.copies.iter().any(|copy| copy.real_path == item.path));
     }
     let blank = blank_recipe(&question, &drop)?;
     // Install CUPTI only if that can change the verdict and the phase uses it.

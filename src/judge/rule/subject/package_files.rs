@@ -21,7 +21,11 @@ const SHOWN: usize = 10;
 /// check.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let packages = facts.related.incomplete.iter().filter(|_| facts.unread.is_none());
-    joined(packages.filter_map(|package| subject(facts, package, &missed_names(facts, &package.environment()))))
+    let subjects = packages.filter_map(|package| subject(facts, package, &missed_names(facts, &package.environment())));
+    let mut subjects: Vec<RuleSubject> = subjects.collect();
+    // The needed ones first: they give a joined finding its name.
+    subjects.sort_by_key(|subject| subject.fields.get("needed") != Some(&flag(true)));
+    joined(subjects.into_iter())
 }
 
 /// Joins the packages of one environment whose files are gone for the same reason.
@@ -33,12 +37,13 @@ fn joined(subjects: impl Iterator<Item = RuleSubject>) -> Vec<RuleSubject> {
                 let repair = subject.repair.as_ref();
                 repair.map(|repair| (repair.manager, repair.environment.clone()))
             };
-            let same = ["removed", "needed"];
+            let is_same = |field| other.fields.get(field) == subject.fields.get(field);
+            // If packages lost their libraries together, a program that misses those of one will miss the others' next.
+            let lost_libraries = |subject: &RuleSubject| subject.fields.get("libraries") != Some(&count(0));
+            let lost_together = lost_libraries(other) && lost_libraries(&subject);
             place(other) == place(&subject)
-                && other.stops == subject.stops
-                && same
-                    .iter()
-                    .all(|field| other.fields.get(field) == subject.fields.get(field))
+                && is_same("removed")
+                && (lost_together || is_same("needed") && other.stops == subject.stops)
         };
         let Some((first, more)) = joined.iter_mut().find(|(other, _)| is_alike(other)) else {
             joined.push((subject, 0));
