@@ -373,7 +373,7 @@ fn profiles_lie_in_folders_by_kind() {
         said(dir.path(), |folders| folders.add_profiles(dir.path())),
         [
             "read phase DIR/phases/tracing.yaml",
-            "DIR/consumer: there is no kind of profile \"consumer\"; did you mean \"consumers\"?; there is consumers, cupti, libraries, phases, profilers",
+            "DIR/consumer: there is no kind of profile \"consumer\"; did you mean \"consumers\"?; there is consumers, cupti, errors, libraries, phases, profilers",
         ]
     );
     let rules = dir.path().join("phases");

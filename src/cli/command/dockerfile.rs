@@ -231,9 +231,11 @@ impl DockerfileInputs<'_> {
         let mut recipe = make_recipe(&request)?;
         // A user who asks for a release, a source or a way gets it.
         let is_chosen = self.cuda.is_some() || self.source.is_some() || !self.via.is_empty();
-        if builder.is_none() && !is_chosen && recipe.predicted.verdict == Verdict::Fail {
-            let (name, why) = (&phase.name, recipe.predicted.because.join(", "));
-            let image = &self.args.image_name;
+        let left = &recipe.predicted.because;
+        let cures_nothing =
+            recipe.predicted.verdict == Verdict::Fail && plan.because.iter().all(|rule| left.contains(rule));
+        if builder.is_none() && !is_chosen && cures_nothing {
+            let (name, image, why) = (&phase.name, &self.args.image_name, left.join(", "));
             return Err(format!(
                 "nothing is written: the result would still fail {name} ({why}); cupti-audit {image} --phase {name} has the reasons"
             )
