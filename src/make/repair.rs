@@ -94,7 +94,7 @@ fn pip_command(
     let way = PipPackages {
         target,
         is_listed: repair.is_listed,
-        takes_dependencies: !repair.is_listed,
+        takes_dependencies: repair.takes_requirements,
         wheels: &repair.packages,
     };
     let text = templates.render("pip-install.j2", PipCommand { way, once: false })?;

@@ -48,6 +48,8 @@ pub struct PackageRepair {
     pub packages: Vec<String>,
     /// Whether the manager lists them as installed.
     pub is_listed: bool,
+    /// Whether to install their requirements, too.
+    pub takes_requirements: bool,
 }
 
 /// The suppression of a finding by the project's config.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, StoppedWork, count, escaped, flag, text};
 use crate::facts::software::package_files::{IncompletePackage, MissingFile};
-use crate::facts::{CuptiConsumer, ImageFacts, OwnerKind};
+use crate::facts::{CuptiConsumer, ImageFacts, OwnerKind, RequestKind};
 use crate::judge::rule::PackageRepair;
 use crate::knowledge::rule::{FieldValue, SubjectKind};
 use image_linkage::escape;
@@ -131,7 +131,9 @@ pub(super) fn missed_names(facts: &ImageFacts, environment: &RootPath) -> BTreeS
 
 /// The names of libraries that a program requests but does not get.
 fn missed_by(program: &CuptiConsumer) -> Vec<Vec<u8>> {
-    let own = program.misses_library().then(|| program.wants.to_vec());
+    // Another missing library may hide that a program lacks the one that it links, too.
+    let is_hidden = program.asks == RequestKind::Needed && program.start_failure().is_some();
+    let own = (program.misses_library() || is_hidden).then(|| program.wants.to_vec());
     let failure = program.start_failure().into_iter();
     let others = failure.flat_map(|failure| &failure.missing).map(|name| name.to_vec());
     own.into_iter().chain(others).collect()
@@ -181,5 +183,7 @@ fn repair(package: &IncompletePackage) -> PackageRepair {
         environment: package.environment(),
         packages: vec![format!("{name}{is}{version}")],
         is_listed: true,
+        // A missing cache takes the files of all packages away, also of those that are not checked.
+        takes_requirements: package.missing.iter().all(|file| file.target.is_some()),
     }
 }

@@ -44,6 +44,7 @@ fn subject(found: &ReplacedFiles) -> RuleSubject {
             environment: lost.site.clone(),
             packages: vec![format!("{}=={}", lost.name, lost.version)],
             is_listed: true,
+            takes_requirements: false,
         }),
         ..subject
     }

@@ -93,5 +93,6 @@ fn repair(unmet: &[&UnmetRequirement]) -> Option<PackageRepair> {
         environment: unmet.first()?.metadata.parent().parent(),
         packages,
         is_listed: false,
+        takes_requirements: true,
     })
 }

@@ -90,6 +90,7 @@ fn reinstall(package: String) -> PackageRepair {
         environment: RootPath::default(),
         packages: vec![package],
         is_listed: true,
+        takes_requirements: false,
     }
 }
 
