@@ -141,7 +141,7 @@ impl KnownErrors {
     /// Reads the built-in and user files.
     ///
     /// Errors: The first mistake of each file.
-    pub fn read(files: Vec<DataFile>, rules: &[&str]) -> Result<Self, Vec<FileMistake>> {
+    pub fn read(files: &[DataFile], rules: &[&str]) -> Result<Self, Vec<FileMistake>> {
         let (mut errors, mut mistakes) = (Vec::new(), Vec::new());
         for file in files.iter().filter(|file| file.kind == DataKind::Errors) {
             let added = add_rows(&mut errors, file.yaml(), rules);

@@ -99,7 +99,9 @@ fn explain_question<'k>(question: &[u8], known: &'k KnownErrors) -> Option<Vec<F
     let mut found = find_errors(&mut &*question, known).ok()?;
     // The line number of a single line tells nothing.
     if !question.trim_ascii().contains(&b'\n') {
-        found.iter_mut().for_each(|one| one.lines = None);
+        for one in &mut found {
+            one.lines = None;
+        }
     }
     (!found.is_empty()).then_some(found)
 }

@@ -137,7 +137,7 @@ impl CommandStart<'_> {
         for _ in 0..=INTERPRETERS {
             let path = match self.find(&name, script.as_ref()) {
                 Ok(path) => path?,
-                Err(failure) => return Some(failure),
+                Err(failure) => return Some(*failure),
             };
             let file = self.context.rootfs.lookup(&path).ok()?;
             if let Some(failure) = self.refused(&path, &file.path) {
@@ -190,7 +190,7 @@ impl CommandStart<'_> {
         if program.path.is_some() || program.may_be_elsewhere || has_own_path || program.place != "config" {
             return None;
         }
-        self.find(words.first()?, None).err()
+        self.find(words.first()?, None).err().map(|failure| *failure)
     }
 
     /// The permission that a Python script in the image config lacks to be read, or to import its modules.
@@ -200,7 +200,7 @@ impl CommandStart<'_> {
         let takes_code = options.clone().any(|option| option.contains(['c', 'm']));
         let script = words
             .get(options.count())
-            .filter(|word| word.ends_with(".py") && !takes_code)?;
+            .filter(|word| word.as_bytes().ends_with(b".py") && !takes_code)?;
         let script = self.context.path_in_working_dir(script.as_bytes());
         let program = self.find(name, None).ok()??;
         let (rootfs, python) = (&self.context.rootfs, &self.context.python);
@@ -227,7 +227,7 @@ impl CommandStart<'_> {
     }
 
     /// The path of a program or interpreter; `None` if the engine or host may provide it.
-    fn find(&self, name: &str, script: Option<&Vec<u8>>) -> Result<Option<Vec<u8>>, CommandFailure> {
+    fn find(&self, name: &str, script: Option<&Vec<u8>>) -> Result<Option<Vec<u8>>, Box<CommandFailure>> {
         let rootfs = &self.context.rootfs;
         let shown_name = escape::escape_bytes(name.as_bytes());
         let path = if name.contains('/') {
@@ -252,7 +252,8 @@ impl CommandStart<'_> {
                 None => {
                     let link = links.next().map_or_else(String::new, |link| format!(": {link}"));
                     let words = format!("exec: \"{shown_name}\": executable file not found in $PATH{link}");
-                    return Err(plain_failure(words, None).without(name.as_bytes(), rootfs, tried));
+                    let failure = plain_failure(words, None).without(name.as_bytes(), rootfs, tried);
+                    return Err(Box::new(failure));
                 }
             }
         };
@@ -267,14 +268,15 @@ impl CommandStart<'_> {
                 let link = link.unwrap_or_else(|| format!("{shown_name} is not in the image"));
                 let why = format!("No such file or directory: its interpreter {link}");
                 let program = rootfs.lookup(script.as_bytes()).ok().map(|found| found.path);
-                Err(plain_failure(format!("{script}: {why}"), program).without(&path, rootfs, iter::once(path.clone())))
+                let failure = plain_failure(format!("{script}: {why}"), program);
+                Err(Box::new(failure.without(&path, rootfs, iter::once(path.clone()))))
             }
             (Err(error), None) => {
                 let link = self
                     .dangling_link(&path)
                     .map_or_else(String::new, |link| format!(": {link}"));
                 let failure = plain_failure(format!("exec: \"{shown_name}\": {error}{link}"), None);
-                Err(failure.without(&path, rootfs, iter::once(path.clone())))
+                Err(Box::new(failure.without(&path, rootfs, iter::once(path.clone()))))
             }
         }
     }

@@ -11,8 +11,8 @@ fn read(of_user: &str) -> Result<KnownErrors, Vec<String>> {
         text: of_user.to_owned(),
         parsed: None,
     };
-    let files = built_in_files().chain((!of_user.is_empty()).then_some(file)).collect();
-    KnownErrors::read(files, &Knowledge::built_in().rule_ids())
+    let files: Vec<DataFile> = built_in_files().chain((!of_user.is_empty()).then_some(file)).collect();
+    KnownErrors::read(&files, &Knowledge::built_in().rule_ids())
         .map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
 }
 
