@@ -61,7 +61,9 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
     let asked = ids
         .iter()
         .filter_map(|id| known.iter().find(|entry| entry.profiler.id == *id));
+    let asked: Vec<&ToolAssessment<'_>> = asked.collect();
     let tools: Vec<AskedTool> = asked
+        .iter()
         .map(|entry| AskedTool {
             id: entry.profiler.id.clone(),
             name: entry.profiler.profile.name.clone(),
@@ -70,20 +72,19 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
                 && entry.here.as_is.state != ReadinessState::NotApplicable,
         })
         .collect();
-    let is_lost = |tool: &&AskedTool| {
+    let is_lost = |entry: &&&ToolAssessment<'_>| {
         matches!(
-            tool.readiness.state,
+            entry.here.as_is.state,
             ReadinessState::NotReady | ReadinessState::NotApplicable
         )
     };
-    let subject =
-        |tool: &AskedTool| RuleSubject::of_tool(&tool.name, tool.readiness.state.name(), &tool.readiness.because);
-    let lost = tools.iter().filter(is_lost).map(subject);
-    let subjects: Vec<RuleSubject> = lost.chain(find_rivals(facts, &known, ids)).collect();
-    let lost = known
-        .iter()
-        .filter(|entry| tools.iter().filter(is_lost).any(|tool| tool.id == entry.profiler.id));
-    let programs: BTreeSet<&str> = lost
+    let lost = || asked.iter().filter(is_lost);
+    let subject = |entry: &&ToolAssessment<'_>| {
+        let readiness = &entry.here.as_is;
+        RuleSubject::of_tool(&entry.profiler.profile.name, readiness.state.name(), &readiness.because)
+    };
+    let subjects: Vec<RuleSubject> = lost().map(subject).chain(find_rivals(facts, &known, ids)).collect();
+    let programs: BTreeSet<&str> = lost()
         .filter_map(|entry| entry.profiler.profile.consumer.as_deref())
         .collect();
     raise_causes(&mut audit.findings, facts, &programs);

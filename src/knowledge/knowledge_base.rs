@@ -119,6 +119,11 @@ impl Knowledge {
         Ok(self)
     }
 
+    /// The rule with this id, in the words of the audited library.
+    pub fn rule(&self, id: &str) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.id == id)
+    }
+
     /// The ids of all rules, including those about other libraries.
     pub fn rule_ids(&self) -> Vec<&str> {
         self.all_rules.iter().map(|rule| rule.id.as_str()).collect()

@@ -240,9 +240,11 @@ impl CuredFindings {
         }
         // No predicted audit asks about tools. A tool is only ready if what it lacks comes.
         let is_tool = |number: &usize| {
-            let rule = audit.findings.get(*number).map(|finding| &finding.rule);
-            let mut rules = knowledge.rules.iter().filter(|known| Some(&known.id) == rule);
-            rules.any(|rule| rule.kind == SubjectKind::Tool)
+            let rule = audit
+                .findings
+                .get(*number)
+                .and_then(|finding| knowledge.rule(&finding.rule));
+            rule.is_some_and(|rule| rule.kind == SubjectKind::Tool)
         };
         if gone.iter().all(is_tool) {
             gone.clear();
@@ -310,7 +312,7 @@ fn path_words(page: &PhasePage<'_>) -> String {
 /// The distance of a finding from the root cause. Nearest first: a bad file, an unknown name, the location of a file, a
 /// program without the library, a missing item.
 fn distance(finding: &Finding, facts: &ImageFacts, knowledge: &Knowledge) -> u8 {
-    match knowledge.rules.iter().find(|rule| rule.id == finding.rule) {
+    match knowledge.rule(&finding.rule) {
         Some(rule) if rule.first_cause => 0,
         Some(rule) => match rule.kind {
             SubjectKind::Failure | SubjectKind::Unserved if asks_for_unknown_name(finding, facts) => 1,

@@ -63,7 +63,7 @@ impl ExplainArgs {
         let (knowledge, known) = load_with_errors(&self.own)?;
         let asked = self.asked.join(" ".as_ref());
         let question = asked.to_string_lossy();
-        if let Some(rule) = knowledge.rules.iter().find(|rule| rule.id == question) {
+        if let Some(rule) = knowledge.rule(&question) {
             let text = || explain_rule(rule, &knowledge.phases, terminal_width());
             return Ok(self.answer(text, || rule_json(rule, &knowledge.phases)));
         }

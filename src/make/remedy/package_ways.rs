@@ -12,6 +12,7 @@ use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version, site
 use crate::facts::software::rpm_database::installed_rpms;
 use crate::facts::{CuptiConsumer, ImageFacts};
 use crate::knowledge::fill_version;
+use crate::knowledge::packages::NvidiaRepository;
 use image_linkage::path::RootPath;
 use python_path::PythonUse;
 
@@ -150,9 +151,9 @@ fn package(question: &InstallContext<'_>, manager: SystemInstaller) -> Result<In
     let release = question.release()?;
     let (major, minor) = release.cuda;
     let (id, version) = (&question.system.id, &question.system.version);
-    let repository_of = question.request.target.tables.packages.nvidia_repository(id, version);
-    if let Some(known) = repository_of.filter(|known| !known.has(release.cuda)) {
-        let has = known.releases();
+    let known = question.request.target.tables.packages.nvidia_repository(id, version);
+    if let Some(other) = known.filter(|known| !known.has(release.cuda)) {
+        let has = other.releases();
         return Err(format!("NVIDIA's repository for {id} {version} has {has}, but {major}.{minor} is needed").into());
     }
     let of_toolkit = question.release.as_ref().is_some_and(|it| it.is_toolkit);
@@ -176,7 +177,7 @@ fn package(question: &InstallContext<'_>, manager: SystemInstaller) -> Result<In
         version,
         cuda: Some(release.cuda),
         soname: release.soname.clone(),
-        setup: repository(question)?,
+        setup: repository(question, known)?,
         folder: Some(question.toolkit_folder(release.cuda)),
     }))
 }
@@ -201,15 +202,17 @@ fn is_perhaps_listed_by_rpm(question: &InstallContext<'_>, package: &str, cuda: 
     rootfs.lookup(&toolkit.absolute()).is_ok()
 }
 
-/// NVIDIA's repository, unless one is already set up.
-fn repository(question: &InstallContext<'_>) -> Result<Option<RepositorySetup>, MethodObstacle> {
+/// NVIDIA's repository for the distribution, unless one is already set up.
+fn repository(
+    question: &InstallContext<'_>,
+    known: Option<&NvidiaRepository>,
+) -> Result<Option<RepositorySetup>, MethodObstacle> {
     let system = &question.system;
     if system.has_nvidia {
         return Ok(None);
     }
     let (id, version) = (&system.id, &system.version);
     let packages = &question.request.target.tables.packages;
-    let known = packages.nvidia_repository(id, version);
     let known = known.ok_or_else(|| format!("no NVIDIA repository is known for {id} {version}"))?;
     let url = packages.url.replace("{repository}", &known.repository);
     Ok(Some(RepositorySetup::Repository {

@@ -53,9 +53,9 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         // No program gets these files now, but the recipe may put them on the search path.
         let placed = find_in_place(target, phase, CacheUpdate::Build);
         let placed = placed.map(|found| found.files).unwrap_or_default();
-        drop.retain(|item| !placed.iter().any(|file| file.from == item.path));
         // A package may write the library at the path of a damaged one.
-        drop.retain(|item| !target.copies.iter().any(|copy| copy.real_path == item.path));
+        let is_library = |item: &PlanItem| target.copies.iter().any(|copy| copy.real_path == item.path);
+        drop.retain(|item| !is_library(item) && !placed.iter().any(|file| file.from == item.path));
     }
     let blank = blank_recipe(&question, &drop)?;
     // Install CUPTI only if that can change the verdict and the phase uses it.
@@ -185,11 +185,7 @@ pub(crate) fn is_misled(target: &ImageFacts, knowledge: &Knowledge, plan: &Plan)
 
 /// Whether these rules include one that installing CUPTI should cure.
 fn is_uncured(knowledge: &Knowledge, because: &[String]) -> bool {
-    let rules = &knowledge.rules;
-    let is_installed = |id: &String| {
-        let rule = rules.iter().find(|rule| rule.id == *id);
-        rule.and_then(|rule| rule.cured_by) == Some(RuleCure::InstallCupti)
-    };
+    let is_installed = |id: &String| knowledge.rule(id).and_then(|rule| rule.cured_by) == Some(RuleCure::InstallCupti);
     because.iter().any(is_installed)
 }
 

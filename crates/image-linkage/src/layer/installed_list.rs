@@ -88,8 +88,8 @@ impl InstalledList {
         is_there.then_some(form)
     }
 
-    /// The list reduced to libraries, Python modules and dpkg's programs, with hashes of libraries only. A `RECORD` of PyTorch has 1 MB,
-    /// mostly headers and hashes.
+    /// The list reduced to libraries, Python modules and dpkg's programs, with hashes of libraries only. A `RECORD` of
+    /// PyTorch has 1 MB, mostly headers and hashes.
     pub(super) fn essence(self, path: &RootPath, content: &[u8]) -> Vec<u8> {
         let matters = |name: &[u8]| is_library_name(name) || name.ends_with(b".py");
         if self != Self::Record {

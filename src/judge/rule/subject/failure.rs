@@ -192,6 +192,11 @@ fn unserved(facts: &ImageFacts, consumer: &CuptiConsumer, evidence: Vec<Evidence
 fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure {
     let wants = escape::escape_bytes(&consumer.wants);
     let name = RootPath::new(&consumer.wants);
+    let is_path = consumer.wants.contains(&b'/');
+    let permission = || permission_cure(&facts.contexts.as_is, &name, &[FileUse::Read]);
+    if let Some(cure) = is_path.then(permission).flatten() {
+        return cure;
+    }
     let is_bare = name.name() == facts.library.stem.as_bytes();
     let rootfs = &facts.contexts.as_is.rootfs;
     let tried = rootfs.lookup(&name.absolute()).ok().map(|found| found.path);
@@ -203,11 +208,6 @@ fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure 
     let copies = || facts.own_copies().filter(fits);
     let found = copies().find(|copy| copy.loadable.as_is && is_bare);
     let copy = found.or_else(|| copies().next()).map(|copy| &copy.real_path);
-    let is_path = consumer.wants.contains(&b'/');
-    let permission = || permission_cure(&facts.contexts.as_is, &name, &[FileUse::Read]);
-    if let Some(cure) = is_path.then(permission).flatten() {
-        return cure;
-    }
     match copy {
         None if is_path => format!("put the library, or a link to it, at {wants}").into(),
         None => format!("add {wants} to the image").into(),
