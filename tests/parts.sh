@@ -38,12 +38,14 @@ loaders=(libc6-amd64-i386-cross libc6-i386-amd64-cross libc6-i386-cross libc6-ar
 # What containers start their programs with, beside what Debian has anyway.
 start_programs=(busybox-static tini gosu dumb-init runit s6 execline libskarnet2.13 libs6-2.11 libexecline2.9 sudo)
 
-# dnf, rpm and the makers of packages and repositories, with the libraries that Debian's root file system lacks.
+# dnf, zypper, rpm and the makers of packages and repositories, with the libraries that Debian's root file system lacks.
 dnf=(dnf dnf-data rpm rpm-common createrepo-c libcreaterepo-c0 librpm9 librpmbuild9 librpmio9 librpmsign9 libpython3.11
   python3-dnf python3-hawkey python3-libdnf python3-libcomps python3-rpm python3-gpg libdnf2 libdnf2-common libcomps0
   libsolv1 libsolvext1 librepo0 libmodulemd2 libcurl4 libcurl3-gnutls libnghttp2-14 libpsl5 librtmp1 libssh2-1 libldap-2.5-0
   libsasl2-2 libbrotli1 libgpgme11 libassuan0 libglib2.0-0 libxml2 libicu72 libarchive13 libyaml-0-2 libzck1 libdrpm0
-  libmagic1 libmagic-mgc libelf1 libdw1 libgomp1 liblua5.3-0 libpopt0 libjson-c5 libfsverity0 libdbus-1-3)
+  libmagic1 libmagic-mgc libelf1 libdw1 libgomp1 liblua5.3-0 libpopt0 libjson-c5 libfsverity0 libdbus-1-3
+  zypper libzypp1722 libzypp-common libzypp-config libzypp-bin libsolv-tools libaugeas0 libreadline8 libboost-thread1.74.0
+  libproxy1v5 libsigc++-2.0-0v5 libyaml-cpp0.7)
 
 missing=0
 say() { printf 'parts: %s\n' "$*"; }

@@ -19,7 +19,7 @@ use command::Cli;
 use terminal::{CommandError, refuse_arguments, report_error, write_result};
 
 use crate::judge::outcome::RunExit;
-use crate::knowledge::built_in_releases;
+use crate::knowledge::{built_in_releases, knowledge_date};
 use anstream::ColorChoice;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
@@ -66,7 +66,9 @@ fn parse_command_line() -> Cli {
     }
     // Variable names would double the length of -h; --help has them.
     let brief = given.iter().any(|argument| argument == "-h") || given.len() == 1;
-    let is_long_version = given.iter().any(|argument| argument == "--version");
+    let is_long_version = given
+        .iter()
+        .any(|argument| argument == "--version" || argument == "-v" || argument == "-Vv");
     let adjust = |arg: Arg| without_empty(arg).hide_env(brief);
     // The end of -h describes images.
     let adjust_own = |arg: Arg| {
@@ -154,17 +156,18 @@ fn choose_colors(matches: &ArgMatches) {
     }
 }
 
-/// The version, the commit, the build target, and the newest known CUPTI.
+/// The version, the commit, the build target, and how new the knowledge is.
 fn version_text() -> String {
     let commit = option_env!("CUPTI_AUDIT_COMMIT").unwrap_or("not known");
     let releases = built_in_releases();
     // The versions are sorted, oldest first.
     let newest = releases.versions_for("x86_64").pop().unwrap_or_default();
     format!(
-        "{} {}\ncommit: {commit}\ntarget: {}\nnewest CUPTI known: {newest}\n",
+        "{} {}\ncommit: {commit}\ntarget: {}\nknowledge: {}, up to CUPTI {newest}\n",
         env!("CARGO_PKG_NAME"),
         env!("CARGO_PKG_VERSION"),
         env!("CUPTI_AUDIT_TARGET"),
+        knowledge_date(),
     )
 }
 

@@ -14,7 +14,7 @@ pub use gather::gaps::{loader_gaps, user_gap};
 pub use gather::{MergedLayers, ReadLayers, gather_facts, gather_from_rootfs};
 pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
 pub use objects::command_entry::{CommandEntry, CommandReading};
-pub use objects::host_facts::{HostFacts, read_host_facts};
+pub use objects::host_facts::{HostFacts, InjectionMode, read_host_facts};
 pub use objects::plain_open::PlainOpen;
 pub use objects::process_context::{GatherOptions, ProcessContext, StartOverrides};
 pub use objects::resolved_objects::{is_undetermined, opened_object, unresolved_objects};

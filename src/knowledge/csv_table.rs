@@ -1,6 +1,7 @@
 //! Reads CSV tables: releases, wheels, toolkits and drivers, which have many rows of few columns.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use super::library_release::version_numbers;
 use super::mistake::{TextMistake, TextPosition};
@@ -147,9 +148,9 @@ impl<const N: usize> RowFields<'_, N> {
         })
     }
 
-    /// A number of bytes.
-    pub(super) fn bytes(&self, field: usize) -> Result<u64, FieldMistake> {
-        let text = self.checked(field, "a number of bytes", |text| text.parse::<u64>().is_ok())?;
+    /// A whole number that fits the type.
+    pub(super) fn number<T: FromStr + Default>(&self, field: usize, expected: &str) -> Result<T, FieldMistake> {
+        let text = self.checked(field, expected, |text| text.parse::<T>().is_ok())?;
         Ok(text.parse().unwrap_or_default())
     }
 }

@@ -30,3 +30,31 @@ pub(crate) fn built_in_files() -> impl Iterator<Item = DataFile> {
         .chain(of(DataKind::Table, "profiles/cupti", "csv", CSV_TABLES))
         .chain(of(DataKind::Table, "profiles", "yaml", ADVICE))
 }
+
+/// The date of the newest built-in table, such as `2026-11-29`.
+pub fn knowledge_date() -> &'static str {
+    let tables = [TABLES, CSV_TABLES, ADVICE].into_iter().flatten();
+    let dates = tables.filter_map(|(_, text, _)| table_date(text));
+    dates.max().unwrap_or_default()
+}
+
+/// The date in the comments of a table.
+fn table_date(text: &str) -> Option<&str> {
+    text.split_once("As of ")?.1.split_once('.').map(|(date, _)| date)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ADVICE, CSV_TABLES, TABLES, knowledge_date, table_date};
+
+    #[test]
+    fn every_table_has_its_date() {
+        let tables = [TABLES, CSV_TABLES, ADVICE].into_iter().flatten();
+        let is_date = |date: &str| date.len() == 10 && date.starts_with("20") && *date <= *knowledge_date();
+        let without: Vec<&str> = tables
+            .filter(|(_, text, _)| !table_date(text).is_some_and(is_date))
+            .map(|(id, ..)| *id)
+            .collect();
+        assert_eq!(without, [""; 0]);
+    }
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::index_tables::ReleaseBuild;
 use super::library_release::version_numbers;
 use super::mistake::TextMistake;
 use super::yaml_text::YamlText;
@@ -26,7 +27,8 @@ pub struct GpuCapability {
     pub capability: String,
     /// NVIDIA's name for the architecture, such as `Hopper`.
     pub architecture: String,
-    /// The first release of CUDA that supports it.
+    /// The first release of CUDA that supports it. Without it, the first whose libcupti has it among its targets.
+    #[serde(default)]
     pub from: String,
     /// The last CUDA major version that supports it; `None` while the newest does.
     #[serde(default)]
@@ -98,9 +100,22 @@ impl GpuTable {
 
     /// Adds the rows of another file.
     ///
-    /// Errors: A name with an unknown capability.
-    pub(super) fn add(&mut self, text: YamlText<'_>, more: Self) -> Result<(), TextMistake> {
-        self.capabilities.extend(more.capabilities);
+    /// Errors: A name with an unknown capability; a capability of no known release.
+    pub(super) fn add(&mut self, text: YamlText<'_>, more: Self, builds: &[ReleaseBuild]) -> Result<(), TextMistake> {
+        for (number, mut row) in more.capabilities.into_iter().enumerate() {
+            if row.from.is_empty() {
+                let first = first_cuda_for(builds, &row.capability);
+                let path = ["capabilities", &number.to_string(), "capability"];
+                let what = || {
+                    format!(
+                        "no known libcupti is for {}, so add the first CUDA as from",
+                        row.capability
+                    )
+                };
+                row.from = first.ok_or_else(|| text.mistake(&path, what()))?;
+            }
+            self.capabilities.push(row);
+        }
         for (name, capability) in more.names {
             if !self.capabilities.iter().any(|known| known.capability == capability) {
                 let what = format!("expected one of the capabilities, found \"{capability}\"");
@@ -112,9 +127,38 @@ impl GpuTable {
     }
 }
 
+/// The first CUDA version whose libcupti has this capability among its targets.
+fn first_cuda_for(builds: &[ReleaseBuild], capability: &str) -> Option<String> {
+    let having = builds
+        .iter()
+        .filter(|build| build.targets.iter().any(|target| target == capability));
+    let versions = having.map(|build| version_numbers(&build.version));
+    match versions.min()?.as_slice() {
+        [major, minor, ..] => Some(format!("{major}.{minor}")),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::knowledge::Knowledge;
+
+    #[test]
+    fn every_target_of_a_libcupti_is_a_gpu_and_says_the_first_release_for_it() {
+        let tables = Knowledge::built_in().tables;
+        // 10.1 is the number that 11.0 had before CUDA 13.
+        let targets = tables
+            .builds
+            .iter()
+            .flat_map(|build| &build.targets)
+            .filter(|target| *target != "10.1");
+        for target in targets {
+            assert!(tables.gpus.find(target).is_ok(), "{target}");
+        }
+        let from = |capability| tables.gpus.find(capability).unwrap().from.as_str();
+        let found = ["10.0", "10.3", "10.7", "11.0", "12.0", "12.1", "8.7"].map(from);
+        assert_eq!(found, ["12.8", "13.0", "13.4", "13.0", "12.8", "12.9", "11.4"]);
+    }
 
     #[test]
     fn pytorch_is_compiled_for_the_gpus_that_its_toolkit_supports() {

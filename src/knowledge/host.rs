@@ -83,7 +83,17 @@ mod tests {
         let ids: Vec<&str> = host.iter().map(|condition| &*condition.id).collect();
         assert_eq!(
             ids,
-            ["driver", "counters", "perf", "one-subscriber", "counters-taken", "mig"]
+            [
+                "driver",
+                "counters",
+                "perf",
+                "fork",
+                "hardware-events",
+                "one-subscriber",
+                "counters-taken",
+                "profiling-metrics",
+                "mig"
+            ]
         );
     }
 }

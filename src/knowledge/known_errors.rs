@@ -7,7 +7,9 @@ use serde::Deserialize;
 use super::api::Certainty;
 use super::catalog::{DataFile, DataKind};
 use super::error_text::{ErrorText, comparable};
+use super::index_tables::ResultCode;
 use super::mistake::{FileMistake, TextMistake};
+use super::tables::result_codes;
 use super::yaml_text::YamlText;
 
 /// The person who can fix an error.
@@ -42,7 +44,7 @@ pub struct KnownError {
     /// Alternative texts.
     #[serde(default)]
     pub also: Vec<String>,
-    /// Its number as a `CUptiResult`.
+    /// Its number as a `CUptiResult`, unless `result-codes.csv` has it.
     #[serde(default)]
     pub number: Option<u32>,
     /// Whether it only follows from another error, if the log has one.
@@ -110,10 +112,17 @@ impl KnownError {
 /// Adds the rows of a file.
 ///
 /// Errors: The first mistake, or a row of an error or number that has one already.
-fn add_rows(errors: &mut Vec<KnownError>, text: YamlText<'_>, rules: &[&str]) -> Result<(), TextMistake> {
+fn add_rows(
+    errors: &mut Vec<KnownError>,
+    text: YamlText<'_>,
+    rules: &[&str],
+    results: &[ResultCode],
+) -> Result<(), TextMistake> {
     let rows: Vec<KnownError> = text.read()?;
-    for (row, error) in rows.into_iter().enumerate() {
+    for (row, mut error) in rows.into_iter().enumerate() {
         let row = row.to_string();
+        let result = results.iter().find(|result| result.name == error.error);
+        error.number = error.number.or_else(|| result.map(|result| result.number));
         error.check(text, &row, rules)?;
         let is_same =
             |known: &&KnownError| known.error == error.error || error.number.is_some() && known.number == error.number;
@@ -143,8 +152,9 @@ impl KnownErrors {
     /// Errors: The first mistake of each file.
     pub fn read(files: &[DataFile], rules: &[&str]) -> Result<Self, Vec<FileMistake>> {
         let (mut errors, mut mistakes) = (Vec::new(), Vec::new());
+        let results = result_codes(files);
         for file in files.iter().filter(|file| file.kind == DataKind::Errors) {
-            let added = add_rows(&mut errors, file.yaml(), rules);
+            let added = add_rows(&mut errors, file.yaml(), rules, &results);
             mistakes.extend(added.err().map(|mistake| mistake.in_file(&file.file)));
         }
         if mistakes.is_empty() {

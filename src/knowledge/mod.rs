@@ -16,6 +16,7 @@ pub mod file_interest;
 mod function_table;
 pub mod gpu;
 pub mod host;
+mod index_tables;
 mod knowledge_base;
 pub mod known_errors;
 mod library;
@@ -47,7 +48,9 @@ pub use consumer_profile::{
     ConsumerBuild, ConsumerProfile, ConsumerVariant, FailureImpact, ProfileEvidence, RequestKind,
 };
 pub(crate) use consumer_profile::{is_known_part, opens_library, split_variable};
+pub use data_files::knowledge_date;
 pub use function_table::{FunctionSpan, FunctionTable};
+pub use index_tables::{EndedFunctions, FrameworkRelease, ReleaseBuild, ResultCode};
 pub use knowledge_base::Knowledge;
 pub use library::{
     DEFAULT_LIBRARY, FamilyLibrary, HeaderVersion, InstallPlaces, LibraryProfile, OwnVersion, SonameRule, WheelNames,

@@ -172,12 +172,18 @@ pub struct NvidiaRepository {
     pub version: String,
     /// The name of the repository.
     pub repository: String,
+    /// The only machine that the row is for, as in the repository's address; `None` for all.
+    #[serde(default)]
+    pub machine: Option<String>,
     /// The first CUDA release that it has; `None` if unknown.
     #[serde(default)]
     pub first: Option<String>,
     /// The last one; `None` if unknown, or if it still gets new ones.
     #[serde(default)]
     pub last: Option<String>,
+    /// The releases between them that it does not have.
+    #[serde(default)]
+    pub lacks: Vec<String>,
     /// The suffix of the devel images' tags.
     #[serde(default)]
     pub devel: Option<String>,
@@ -190,13 +196,17 @@ impl NvidiaRepository {
     pub fn has(&self, (major, minor): (u32, u32)) -> bool {
         let (first, last) = (self.first.as_deref(), self.last.as_deref());
         let cuda = vec![major, minor];
-        first.is_none_or(|first| version_numbers(first) <= cuda)
+        !self.lacks.contains(&format!("{major}.{minor}"))
+            && first.is_none_or(|first| version_numbers(first) <= cuda)
             && last.is_none_or(|last| cuda <= version_numbers(last))
     }
 
     /// The releases that it has, as the end of a sentence.
     pub fn releases(&self) -> String {
         match (&self.first, &self.last) {
+            (Some(first), Some(last)) if !self.lacks.is_empty() => {
+                format!("CUDA {first} to {last} without {}", self.lacks.join(", "))
+            }
             (Some(first), Some(last)) => format!("CUDA {first} to {last}"),
             (Some(first), None) => format!("CUDA {first} and newer"),
             (None, Some(last)) => format!("CUDA up to {last}"),
@@ -242,10 +252,13 @@ impl CuptiPackages {
         all.find(|own| own.id == id && is_version(&own.version, version))
     }
 
-    /// NVIDIA's repository for a distribution.
-    pub fn nvidia_repository(&self, id: &str, version: &str) -> Option<&NvidiaRepository> {
-        let mut all = self.nvidia.iter();
-        all.find(|of| of.id == id && is_version(&of.version, version))
+    /// NVIDIA's repository for a distribution and a machine: `x86_64`, or `sbsa` for 64-bit Arm.
+    pub fn nvidia_repository(&self, id: &str, version: &str, machine: &str) -> Option<&NvidiaRepository> {
+        let is_meant = |of: &&NvidiaRepository| {
+            let is_for_machine = of.machine.as_deref().is_none_or(|only| only == machine);
+            of.id == id && is_version(&of.version, version) && is_for_machine
+        };
+        self.nvidia.iter().find(is_meant)
     }
 }
 
@@ -269,7 +282,11 @@ mod tests {
         assert_eq!(own("debian", "12"), Some("libcupti11.8"));
         assert_eq!(own("debian", "10"), None);
         assert_eq!(own("fedora", "12"), None);
-        let nvidia = |id, version| packages.nvidia_repository(id, version).map(|of| of.repository.as_str());
+        let nvidia = |id, version| {
+            packages
+                .nvidia_repository(id, version, "x86_64")
+                .map(|of| of.repository.as_str())
+        };
         assert_eq!(nvidia("rocky", "9.4"), Some("rhel9"));
         assert_eq!(nvidia("rocky", "90.1"), None);
         assert_eq!(nvidia("ol", "8.10"), Some("rhel8"));
@@ -282,10 +299,15 @@ mod tests {
     #[test]
     fn a_repository_has_the_releases_from_its_first_to_its_last() {
         let packages = &Knowledge::built_in().tables.packages;
-        let has = |id, version, cuda| packages.nvidia_repository(id, version).unwrap().has(cuda);
+        let has = |id, version, cuda| packages.nvidia_repository(id, version, "x86_64").unwrap().has(cuda);
         assert!(!has("ubuntu", "24.04", (11, 8)) && !has("ubuntu", "24.04", (12, 4)));
         assert!(has("ubuntu", "24.04", (12, 5)) && has("ubuntu", "24.04", (13, 5)));
         assert!(has("ubuntu", "20.04", (12, 9)) && !has("ubuntu", "20.04", (13, 0)));
+        // The releases of a year are missing there.
+        assert!(has("debian", "10", (11, 4)) && !has("debian", "10", (11, 6)) && has("debian", "10", (12, 1)));
+        let of_arm = packages.nvidia_repository("amzn", "2023", "sbsa").unwrap();
+        assert!(has("amzn", "2023", (12, 6)) && !of_arm.has((12, 6)) && of_arm.has((12, 9)));
+        assert!(packages.nvidia_repository("fedora", "44", "sbsa").is_none());
         // Nobody knows its oldest.
         assert!(has("rhel", "9.4", (11, 0)));
     }

@@ -42,7 +42,7 @@ impl ReleaseFile {
             bundle: bundle.map(str::to_owned),
             arch: row.name(3, "a processor, such as x86_64")?,
             file: row.name(4, "the name of a file, such as libcupti.so.12")?,
-            bytes: row.bytes(5)?,
+            bytes: row.number(5, "a number of bytes")?,
         };
         Ok((row.sha256(0)?, release))
     }

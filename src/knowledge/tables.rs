@@ -12,6 +12,7 @@ use super::function_table::{FunctionSpan, FunctionTable};
 use super::gpu::GpuTable;
 use super::host::DriverCapability;
 use super::host::HostCondition;
+use super::index_tables::{EndedFunctions, FrameworkRelease, ReleaseBuild, ResultCode};
 use super::library::LibraryProfile;
 use super::library_release::version_numbers;
 use super::minimum_driver::{MinimumDriver, ToolkitVersion};
@@ -27,14 +28,17 @@ use container_start::LauncherTable;
 use image_linkage::escape;
 
 /// The names of the tables in `profiles/cupti`.
-pub const TABLE_FILES: [&str; 18] = [
+pub const TABLE_FILES: [&str; 22] = [
     "apis.yaml",
     "build-steps.yaml",
     "dead-weight.yaml",
+    "builds.csv",
     "bundles.yaml",
     "driver-libraries.yaml",
     "drivers.csv",
+    "ended-functions.csv",
     "file-names.yaml",
+    "framework-releases.csv",
     "frameworks.yaml",
     "functions.csv",
     "gpus.yaml",
@@ -42,6 +46,7 @@ pub const TABLE_FILES: [&str; 18] = [
     "packages.yaml",
     "release-faults.yaml",
     "releases.csv",
+    "result-codes.csv",
     "shared-folders.yaml",
     "sources.yaml",
     "toolkits.csv",
@@ -51,9 +56,13 @@ pub const TABLE_FILES: [&str; 18] = [
 /// The names of the tables next to the folders.
 pub const TOP_FILES: [&str; 3] = ["advice.yaml", "launchers.yaml", "vertex-machines.yaml"];
 
+const BUILDS: [&str; 5] = ["version", "arch", "soname", "glibc", "targets"];
 const DRIVERS: [&str; 3] = ["cuda", "driver", "minor_compatibility"];
+const ENDED: [&str; 2] = ["cuda", "functions"];
+const FRAMEWORK_RELEASES: [&str; 5] = ["package", "version", "requires", "names", "search"];
 const FUNCTIONS: [&str; 3] = ["first", "last", "functions"];
 const RELEASES: [&str; 6] = ["sha256", "versions", "bundle", "arch", "file", "bytes"];
+const RESULTS: [&str; 3] = ["number", "name", "first"];
 const TOOLKITS: [&str; 2] = ["cuda", "cupti"];
 const WHEELS: [&str; 4] = ["package", "version", "arch", "sha256"];
 
@@ -62,12 +71,18 @@ const WHEELS: [&str; 4] = ["package", "version", "arch", "sha256"];
 pub struct KnowledgeTables {
     /// The APIs of CUPTI, in report order.
     pub apis: Vec<CuptiApi>,
+    /// The libcupti of each wheel.
+    pub builds: Vec<ReleaseBuild>,
     /// The kinds of file that may be dead weight.
     pub dead_weight: DeadWeightTable,
     /// The minimum drivers by toolkit, oldest first.
     pub drivers: Vec<MinimumDriver>,
     /// The libraries that the container runtime injects from the host.
     pub driver_libraries: Vec<DriverCapability>,
+    /// The functions that the headers of a CUDA release call unsupported.
+    pub ended_functions: Vec<EndedFunctions>,
+    /// The releases of frameworks, and the CUPTI that they ask for.
+    pub framework_releases: Vec<FrameworkRelease>,
     /// The functions that each release exports.
     pub functions: FunctionTable,
     /// The GPUs, and the releases that support them.
@@ -88,6 +103,8 @@ pub struct KnowledgeTables {
     pub release_faults: Vec<ReleaseFault>,
     /// The files of known releases.
     pub releases: ReleaseTable,
+    /// Every `CUptiResult`.
+    pub result_codes: Vec<ResultCode>,
     /// The CUPTI version in each toolkit.
     pub toolkits: Vec<ToolkitVersion>,
     /// The common folders.
@@ -210,10 +227,13 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
     drivers.sort_by_key(|row| version_numbers(&row.cuda));
     let mut tables = KnowledgeTables {
         apis: reader.rows("apis", |api: &CuptiApi| Some(api.id.clone())),
+        builds: reader.csv("builds", (BUILDS, 2), ReleaseBuild::read),
         dead_weight,
         drivers,
         // Without a key, because a user's row may add libraries to a built-in capability.
         driver_libraries: reader.rows("driver-libraries", |_| None),
+        ended_functions: reader.csv("ended-functions", (ENDED, 1), EndedFunctions::read),
+        framework_releases: reader.csv("framework-releases", (FRAMEWORK_RELEASES, 2), FrameworkRelease::read),
         functions: FunctionTable {
             spans: reader.csv("functions", (FUNCTIONS, 2), FunctionSpan::read),
         },
@@ -227,6 +247,7 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         build_steps: BuildStepTable::default(),
         release_faults: reader.rows("release-faults", |fault: &ReleaseFault| Some(fault.id.clone())),
         releases: ReleaseTable::default(),
+        result_codes: reader.csv("result-codes", (RESULTS, 1), ResultCode::read),
         shared_folders: SharedFolders::default(),
         vertex_machines: reader.rows("vertex-machines", |row: &VertexAccelerator| {
             Some(row.accelerator.clone())
@@ -276,6 +297,11 @@ pub(crate) fn built_in_releases() -> ReleaseTable {
     }
 }
 
+/// The results of CUPTI in these files, without the other tables.
+pub(super) fn result_codes(files: &[DataFile]) -> Vec<ResultCode> {
+    TableReader::new(files).csv("result-codes", (RESULTS, 1), ResultCode::read)
+}
+
 /// Reads the tables that are not lists of rows, or that refer to files of other kinds.
 fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, known: &FileIds) {
     reader.documents("advice", |text, advice: GeneralAdvice| {
@@ -284,7 +310,9 @@ fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, kn
         tables.advice.add(advice);
         Ok(())
     });
-    reader.documents("gpus", |text, gpus: GpuTable| tables.gpus.add(text, gpus));
+    reader.documents("gpus", |text, gpus: GpuTable| {
+        tables.gpus.add(text, gpus, &tables.builds)
+    });
     reader.documents("launchers", |_, launchers: LauncherTable| {
         tables.launchers.add(launchers);
         Ok(())

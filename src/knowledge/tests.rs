@@ -166,7 +166,7 @@ fn no_two_profilers_answer_to_one_name() {
         assert!(!said.fallbacks.contains(&profiler.id), "{}", profiler.id);
         assert!(!said.gives.ends_with('.') && !said.without.ends_with('.'));
     }
-    assert_eq!(profilers.len(), 47);
+    assert_eq!(profilers.len(), 57);
 }
 
 #[test]

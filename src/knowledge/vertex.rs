@@ -16,6 +16,13 @@ pub struct VertexAccelerator {
     pub gpu: String,
     /// The machine types, by their number of accelerators.
     pub machines: BTreeMap<u32, String>,
+    /// The processor of the machines, as in an image's platform.
+    #[serde(default = "amd64")]
+    pub architecture: String,
+}
+
+fn amd64() -> String {
+    "amd64".to_owned()
 }
 
 /// The machine of a job.

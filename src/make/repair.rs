@@ -53,7 +53,10 @@ fn repair_commands(
         ],
         OwnerKind::Rpm => {
             let program = system.dnf.map(SystemInstaller::program);
-            let command = |program| format!("{program} reinstall -y {packages}");
+            let command = |program| match program {
+                "zypper" => format!("zypper --non-interactive install --force {packages}"),
+                _ => format!("{program} reinstall -y {packages}"),
+            };
             program.map(command).into_iter().collect()
         }
         OwnerKind::Conda => {

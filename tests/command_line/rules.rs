@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use cupti_audit::facts::{GatherOptions, HostFacts, ImageFacts, StartOverrides};
+use cupti_audit::facts::{GatherOptions, HostFacts, ImageFacts, InjectionMode, StartOverrides};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::judge::plan::profilers::assess_tools;
 use cupti_audit::judge::plan::profilers::installed_tools::find_installed_tools;
@@ -83,6 +83,7 @@ static ALL: LazyLock<Vec<Judged>> = LazyLock::new(|| {
     // The driver of 2021 is too old, but the image has one for forward compatibility.
     all.extend(running("rhel-devel").into_iter().skip(1).take(1));
     all.push(of_release("devel", "13.0.48"));
+    all.push(of_release("devel", "99.1.2"));
     all
 });
 
@@ -91,16 +92,23 @@ fn running(name: &str) -> Vec<Judged> {
     let host = |driver: &str, has_gpu, counters| HostFacts {
         driver: Some(driver.to_owned()).filter(|driver| !driver.is_empty()),
         has_gpu,
-        has_other_driver: false,
-        models: BTreeSet::new(),
         counters,
-        has_daemon: false,
+        ..HostFacts::default()
+    };
+    let legacy = HostFacts {
+        mode: Some(InjectionMode::Legacy),
+        perf_level: Some(4),
+        ..host("535.104.05", true, Some(false))
+    };
+    let cdi = HostFacts {
+        mode: Some(InjectionMode::Cdi),
+        ..host("570.86.15", true, Some(true))
     };
     let hosts = [
         ("without a driver", host("", false, None)),
         ("of 2021 without a GPU", host("470.82.01", false, Some(true))),
-        ("that grants no counters", host("535.104.05", true, Some(false))),
-        ("that grants all", host("570.86.15", true, Some(true))),
+        ("that grants no counters", legacy),
+        ("that grants all", cdi),
     ];
     let on = |(words, host): (&str, HostFacts)| {
         let mut facts = facts(name, "linux/amd64");

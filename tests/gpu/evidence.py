@@ -197,6 +197,7 @@ def version(cupti):
 def document(machine, number, rows):
     """The table as YAML; every text is written as JSON writes it, which YAML reads."""
     lines = [
+        f"# As of {datetime.date.today().isoformat()}.",
         "# Written by tests/gpu/evidence.py: which CUPTI APIs worked with which files, and where those lay.",
         "# A row that contradicts profiles/cupti/apis.yaml is right, and the table is wrong.",
         f"date: {datetime.date.today().isoformat()}",

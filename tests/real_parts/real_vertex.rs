@@ -25,12 +25,12 @@ fn read(jobs: &[String]) -> Option<Vec<Value>> {
 }
 
 /// The jobs that the program writes with these options, by phase.
-fn written(options: &[&str]) -> Vec<String> {
+fn written(image: &str, options: &[&str]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let vertex = format!("--vertex={}", folder.path().display());
     let image = [
         "dockerfile",
-        "oci:testdata/images/no-cupti",
+        &format!("oci:testdata/images/{image}"),
         "--base",
         "trainer:1",
         &vertex,
@@ -66,7 +66,7 @@ fn google_reads_every_value_of_the_jobs_of_all_phases() {
         "--service-account",
         account,
     ];
-    let Some(read) = read(&written(&[&PLACES[..], &more].concat())) else {
+    let Some(read) = read(&written("no-cupti", &[&PLACES[..], &more].concat())) else {
         return;
     };
     let job = |phase: &str, board: Option<&str>| {
@@ -100,9 +100,14 @@ fn google_knows_every_accelerator() {
     for row in rows {
         for (count, machine) in &row.machines {
             let accelerator = format!("{}:{count}", row.accelerator);
+            let image = if row.architecture == "arm64" {
+                "arm64"
+            } else {
+                "no-cupti"
+            };
             // A phase that needs no CUPTI, because the image's does not support every GPU.
             let more = ["--phase", "inference", "--accelerator", &accelerator];
-            jobs.extend(written(&[&PLACES[..], &more].concat()));
+            jobs.extend(written(image, &[&PLACES[..], &more].concat()));
             expected.push(json!({
                 "machineType": machine, "acceleratorType": row.accelerator, "acceleratorCount": count,
             }));

@@ -21,7 +21,8 @@ const USAGE: &str = "usage: cargo xtask fixtures|docs|refresh|layers [--check]
 
 fixtures          write testdata/images/<name>/ from testdata/images/src/<name>.yaml
 docs              write docs/rules.md from rules/*.yaml, docs/tools.md from profiles/
-refresh           add the wheels that pip lists to profiles/cupti: hashes, pins, sizes, toolkits, PyTorch's release
+refresh           add to profiles/cupti what the package index has: the wheels of CUPTI and what is in them, toolkits, frameworks
+refresh --again   read all of it again
 … --check         compare instead; the exit code is 1 where something differs
 layers --check    compare the imports of src/ and crates/ with the floors of ARCHITECTURE.md, list circles and count what is public
 layers --circles  the same, and circles of more than two files are a failure";
@@ -34,7 +35,8 @@ fn main() -> ExitCode {
         ["fixtures", "--check"] => fixtures::check(),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
-        ["refresh"] => refresh::write(),
+        ["refresh"] => refresh::write(false),
+        ["refresh", "--again"] => refresh::write(true),
         ["refresh", "--check"] => refresh::check(),
         ["layers", "--check"] => layers::check(CircleCheck::Listed),
         ["layers", "--circles"] => layers::check(CircleCheck::Refused),

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use cupti_audit::knowledge::{ConsumerProfile, FailureImpact, Knowledge, ProfileEvidence, Profiler, RequestKind};
+use cupti_audit::knowledge::{
+    ConsumerProfile, FailureImpact, FrameworkRelease, Knowledge, ProfileEvidence, Profiler, RequestKind,
+};
 use cupti_audit::report::profilers::cupti_need_words;
 
 /// The start of the tools page.
@@ -34,6 +36,16 @@ the tool shows traces that another tool recorded.
 |---|---|---|---|---|
 ";
 
+const RELEASES: &str = "
+## The CUPTI of framework releases
+
+pip installs CUPTI with these wheels for x86-64, JAX's with the extra `with-cuda` and TensorFlow's with `and-cuda`. *asks for*
+are the names of libcupti in the program, *looks in* the folders of CUPTI in its search path.
+
+| releases | installs | asks for | looks in |
+|---|---|---|---|
+";
+
 /// The programs and tools as a documentation page in Markdown.
 pub fn tools_page(known: &Knowledge) -> String {
     let mut out = HEAD.to_owned();
@@ -54,6 +66,45 @@ pub fn tools_page(known: &Knowledge) -> String {
             out,
             "| {} | {names} | {cupti} | {} | {evidence} |",
             said.name, said.gives
+        );
+    }
+    out.push_str(RELEASES);
+    let is_same = |one: &FrameworkRelease, other: &FrameworkRelease| {
+        let facts = |it: &FrameworkRelease| {
+            (
+                it.package.clone(),
+                it.requires.clone(),
+                it.names.clone(),
+                it.search.clone(),
+            )
+        };
+        facts(one) == facts(other)
+    };
+    for run in known.tables.framework_releases.chunk_by(is_same) {
+        let [first, ..] = run else { continue };
+        let last = run.last().map_or("", |release| &release.version);
+        let versions = if run.len() == 1 {
+            last.to_owned()
+        } else {
+            format!("{} to {last}", first.version)
+        };
+        let code = |words: &[String]| {
+            words
+                .iter()
+                .map(|word| format!("`{word}`"))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let requires = code(
+            std::slice::from_ref(&first.requires)
+                .get(usize::from(first.requires.is_empty())..)
+                .unwrap_or_default(),
+        );
+        let (names, search) = (code(&first.names), code(&first.search));
+        let _ = writeln!(
+            out,
+            "| {} {versions} | {requires} | {names} | {search} |",
+            first.package
         );
     }
     out

@@ -19,10 +19,24 @@ pub struct HostFacts {
     pub has_other_driver: bool,
     /// The models of its GPUs in the driver's words, such as `NVIDIA H100 80GB HBM3`, each once.
     pub models: BTreeSet<String>,
+    /// How the container toolkit gave the GPU to the container, if that can be seen.
+    pub mode: Option<InjectionMode>,
     /// Whether hardware counters are permitted; `None` if the driver does not show it.
     pub counters: Option<bool>,
+    /// The level of `kernel.perf_event_paranoid`; `None` if the kernel does not show it, or does not apply it to this
+    /// process.
+    pub perf_level: Option<i32>,
     /// Whether Dynolog's daemon listens on the socket that PyTorch uses.
     pub has_daemon: bool,
+}
+
+/// How the container toolkit gives a GPU to a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InjectionMode {
+    /// By a specification of the Container Device Interface, the default since toolkit 1.18.
+    Cdi,
+    /// By libnvidia-container.
+    Legacy,
 }
 
 /// Reads the properties of the host. `read` returns the text of a file in `/proc`, `list` the names in a folder.
@@ -35,10 +49,11 @@ pub fn read_host_facts(read: impl Fn(&str) -> Option<String>, list: impl Fn(&str
     };
     let capabilities = read("/proc/self/status").and_then(|text| effective_capabilities(&text));
     let branch = driver.as_deref().and_then(driver_branch);
-    let is_privileged = capabilities.is_some_and(|set| {
-        let holds = |(bit, from): &(u32, Option<u32>)| set >> bit & 1 == 1 && *from <= branch;
-        PRIVILEGES.iter().any(holds)
-    });
+    let holds = |bit: u32| capabilities.is_some_and(|set| set >> bit & 1 == 1);
+    let is_privileged = PRIVILEGES.iter().any(|(bit, from)| holds(*bit) && *from <= branch);
+    let perf_level = read("/proc/sys/kernel/perf_event_paranoid").and_then(|text| text.trim().parse().ok());
+    // The kernel asks for either capability, or else for the level (perf_event_open(2)).
+    let perf_level = perf_level.filter(|_| !PRIVILEGES.iter().any(|(bit, _)| holds(*bit)));
     // The value of nvidia.ko's NVreg_RestrictProfilingToAdminUsers has this name in the file.
     let restricted = read("/proc/driver/nvidia/params").and_then(|text| parameter(&text, "RmProfilingAdminOnly"));
     // Same check as in NVIDIA's entry points: 50-gpu-driver-check.sh of nvidia/cuda.
@@ -50,11 +65,30 @@ pub fn read_host_facts(read: impl Fn(&str) -> Option<String>, list: impl Fn(&str
         has_gpu: has_other_driver || devices.iter().any(is_gpu),
         has_other_driver,
         models: models.collect(),
+        mode: injection_mode(
+            &read("/proc/self/environ").unwrap_or_default(),
+            &read("/proc/self/mountinfo").unwrap_or_default(),
+        ),
+        perf_level,
         counters: restricted.map(|restricted| restricted == "0" || is_privileged),
         // An abstract socket; Kineto's IPCMonitor sends to this name.
         has_daemon: read("/proc/net/unix").is_some_and(|text| text.lines().any(|line| line.ends_with(" @dynolog"))),
         driver,
     }
+}
+
+/// How the GPU came, by what each mode leaves behind. CDI sets a variable since toolkit 1.18.0 and mounts over one file
+/// since 1.17.7 (nvidia-container-toolkit, pkg/nvcdi); libnvidia-container mounts over the whole folder (`nvc_mount.c`).
+fn injection_mode(environment: &str, mounts: &str) -> Option<InjectionMode> {
+    let sets_folder = environment
+        .split('\0')
+        .any(|variable| variable.starts_with("NVIDIA_CTK_LIBCUDA_DIR="));
+    // The fifth field is the mount point (proc_pid_mountinfo(5)).
+    let is_mounted = |place: &str| mounts.lines().any(|line| line.split(' ').nth(4) == Some(place));
+    if sets_folder || is_mounted("/proc/driver/nvidia/params") {
+        return Some(InjectionMode::Cdi);
+    }
+    is_mounted("/proc/driver/nvidia").then_some(InjectionMode::Legacy)
 }
 
 /// The branch of a driver, the first number of its version.
@@ -85,7 +119,7 @@ fn parameter(text: &str, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HostFacts, read_host_facts};
+    use super::{HostFacts, InjectionMode, injection_mode, read_host_facts};
 
     const OPEN_MODULE: &str =
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC version:  gcc 12.2.0\n";
@@ -123,6 +157,37 @@ mod tests {
     }
 
     #[test]
+    fn the_mode_of_the_container_toolkit_shows_in_a_variable_or_a_mount() {
+        let mount =
+            |place: &str| format!("30 25 0:31 / /proc rw - proc proc rw\n31 30 0:40 / {place} ro - tmpfs tmpfs ro\n");
+        for (environment, mounts, expected) in [
+            (
+                "PATH=/bin\0NVIDIA_CTK_LIBCUDA_DIR=/usr/lib64\0",
+                String::new(),
+                Some(InjectionMode::Cdi),
+            ),
+            (
+                "NVIDIA_VISIBLE_DEVICES=void\0",
+                mount("/proc/driver/nvidia/params"),
+                Some(InjectionMode::Cdi),
+            ),
+            (
+                "NVIDIA_VISIBLE_DEVICES=all\0",
+                mount("/proc/driver/nvidia"),
+                Some(InjectionMode::Legacy),
+            ),
+            // The user's value for no GPU.
+            ("NVIDIA_VISIBLE_DEVICES=void\0", mount("/proc/driver"), None),
+        ] {
+            assert_eq!(
+                injection_mode(environment, &mounts),
+                expected,
+                "{environment:?} {mounts}"
+            );
+        }
+    }
+
+    #[test]
     fn a_host_without_a_driver_grants_nothing_and_one_with_it_says_which() {
         let listed = |folder: &str, names: &[&str]| -> Vec<String> {
             let gpus = ["0000:00:1e.0", "0000:00:1f.0"];
@@ -135,6 +200,8 @@ mod tests {
         );
         let read = |path: &str| match path {
             "/proc/driver/nvidia/version" => Some(MODULE.to_owned()),
+            "/proc/self/mountinfo" => Some("9 8 0:40 / /proc/driver/nvidia ro - tmpfs tmpfs ro\n".to_owned()),
+            "/proc/sys/kernel/perf_event_paranoid" => Some("4\n".to_owned()),
             "/proc/net/unix" => {
                 Some("Num RefCount\n0000: 00000002 00000000 00000000 0002 01 12345 @dynolog\n".to_owned())
             }
@@ -150,7 +217,9 @@ mod tests {
             has_gpu: true,
             has_other_driver: false,
             models: ["NVIDIA A10G".to_owned()].into(),
+            mode: Some(InjectionMode::Legacy),
             counters: None,
+            perf_level: Some(4),
             has_daemon: true,
         };
         assert_eq!(found, expected);

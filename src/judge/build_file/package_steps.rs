@@ -157,12 +157,12 @@ impl StageWalk<'_> {
         }
     }
 
-    /// Whether NVIDIA's repository for this distribution has no such release of a package.
+    /// Whether NVIDIA's repository for this distribution has no such release of a package, on x86-64.
     fn lacks_package(&self, now: &StageState, package: &InstalledPackage, release: Option<CudaVersion>) -> bool {
         let is_nvidias = package.manager == PackageManager::System && !package.own;
         let of_system = now.system.as_ref().filter(|_| is_nvidias);
         let packages = &self.known.tables.packages;
-        let repository = of_system.and_then(|(id, version)| packages.nvidia_repository(id, version));
+        let repository = of_system.and_then(|(id, version)| packages.nvidia_repository(id, version, "x86_64"));
         // Without a minor version, the name is that of a metapackage.
         let release = release.filter(|(_, minor)| *minor > 0);
         repository

@@ -258,10 +258,9 @@ impl<'a> StageWalk<'a> {
         let nvidia = nvidia.find(|of| of.devel.as_ref().is_some_and(|end| tag.ends_with(end.as_str())));
         let nvidia = nvidia.map(|of| (of.id.clone(), of.version.clone()));
         let version = tag.split('-').next().unwrap_or_default();
-        nvidia.or_else(|| {
-            let own = packages.distro_package(name, version)?;
-            Some((own.id.clone(), own.version.clone()))
-        })
+        let is_known = || packages.distro_package(name, version).is_some();
+        let has_repository = || packages.nvidia_repository(name, version, "x86_64").is_some();
+        nvidia.or_else(|| (is_known() || has_repository()).then(|| (name.to_owned(), version.to_owned())))
     }
 
     fn run(&self, now: &mut StageState, run: &RunAction, place: &StepPlace) -> Vec<StepProblem> {

@@ -266,6 +266,14 @@ subject_kinds! {
         text("fix"),
         text("source"),
     ]
+    /// A CUPTI in use or a framework that is newer than any release in the tables.
+    NewRelease "new-release" [
+        text("name"),
+        text("version"),
+        // The newest known release, and the date of the tables.
+        text("newest"),
+        text("date"),
+    ]
     /// A CUPTI in use, and a requested GPU.
     Gpu "gpu" [
         text("path"),
@@ -295,7 +303,12 @@ subject_kinds! {
         flag("has_compat"),
         text("compat"),
         flag("has_gpu"),
+        // How the container toolkit gave the GPU.
+        word("mode", INJECTION_MODE),
         word("counters", GRANTED),
+        // The level of perf_event_paranoid, and whether it keeps this process from sampling CPUs.
+        text("perf_level"),
+        flag("refuses_perf"),
         // Whether the environment makes a framework register with a daemon, and whether one listens.
         flag("asks_daemon"),
         flag("has_daemon"),
@@ -449,6 +462,7 @@ const RUNTIME_VARIABLE: &[&str] = &["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAP
 const LACKS: &[&str] = &["devices", "compute", "utility"];
 const INJECTION_VARIABLE: &[&str] = &["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
 const WEIGHT: &[&str] = &[WeightPurpose::Profiling.name(), WeightPurpose::Toolkit.name()];
+const INJECTION_MODE: &[&str] = &["cdi", "legacy", "unknown"];
 const GRANTED: &[&str] = &["granted", "refused", "unknown"];
 const TARGET: &[&str] = &["finding", "assumption"];
 const STATE: &[&str] = &["expired", "unused"];

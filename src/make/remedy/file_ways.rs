@@ -183,9 +183,18 @@ fn require_no_links(target: &ImageFacts, system: &ImageSystem, copy_plan: &CopyP
     }
 }
 
+/// The machine in the addresses of NVIDIA's repositories, by the architecture of an image.
+fn nvidia_machine(architecture: &str) -> &'static str {
+    if architecture == "arm64" { "sbsa" } else { "x86_64" }
+}
+
 /// The name of NVIDIA's devel image for an image; `None` if its distribution or its exact CUDA version is unknown.
 pub(super) fn devel_image_name(target: &ImageFacts, system: &ImageSystem, cuda: CudaVersion) -> Option<String> {
-    let known = target.tables.packages.nvidia_repository(&system.id, &system.version)?;
+    let machine = nvidia_machine(target.image.platform.architecture.as_str());
+    let known = target
+        .tables
+        .packages
+        .nvidia_repository(&system.id, &system.version, machine)?;
     let exact = target.image.config.env("CUDA_VERSION")?;
     // The value comes from the image and becomes part of a FROM name.
     let is_number = exact.bytes().all(|b| b.is_ascii_digit() || b == b'.');

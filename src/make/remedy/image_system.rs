@@ -53,8 +53,11 @@ pub(crate) struct ImageSystem {
 pub(crate) enum SystemInstaller {
     AptGet,
     Dnf,
+    Dnf5,
     Microdnf,
+    Tdnf,
     Yum,
+    Zypper,
 }
 
 impl SystemInstaller {
@@ -62,14 +65,24 @@ impl SystemInstaller {
         match self {
             Self::AptGet => "apt-get",
             Self::Dnf => "dnf",
+            Self::Dnf5 => "dnf5",
             Self::Microdnf => "microdnf",
+            Self::Tdnf => "tdnf",
             Self::Yum => "yum",
+            Self::Zypper => "zypper",
         }
     }
 }
 
 /// The programs that install RPM packages, in order of preference.
-const DNF: [SystemInstaller; 3] = [SystemInstaller::Dnf, SystemInstaller::Microdnf, SystemInstaller::Yum];
+const DNF: [SystemInstaller; 6] = [
+    SystemInstaller::Dnf,
+    SystemInstaller::Dnf5,
+    SystemInstaller::Microdnf,
+    SystemInstaller::Tdnf,
+    SystemInstaller::Yum,
+    SystemInstaller::Zypper,
+];
 
 /// The folders of dnf and yum (dnf.conf(5), `reposdir`), and of zypper.
 const YUM_FOLDERS: [&str; 4] = [

@@ -100,8 +100,10 @@ pub(crate) enum RepositorySetup {
     Repository {
         /// Its address without a final slash.
         url: String,
-        /// The repository file in it, for dnf.
+        /// The repository file in it, for dnf and zypper.
         file: String,
+        /// The folder that it goes into.
+        folder: &'static str,
         keyring: String,
         /// Whether CA certificates for https must be installed.
         certificates: bool,

@@ -141,7 +141,10 @@ pub(super) fn apt(question: &InstallContext<'_>) -> Result<InstallMethod, Method
 }
 
 pub(super) fn dnf(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
-    let manager = question.system.dnf.ok_or("the image has no dnf")?;
+    let manager = question
+        .system
+        .dnf
+        .ok_or("the image has no dnf or zypper")?;
     package(question, manager)
 }
 
@@ -151,7 +154,8 @@ fn package(question: &InstallContext<'_>, manager: SystemInstaller) -> Result<In
     let release = question.release()?;
     let (major, minor) = release.cuda;
     let (id, version) = (&question.system.id, &question.system.version);
-    let known = question.request.target.tables.packages.nvidia_repository(id, version);
+    let packages = &question.request.target.tables.packages;
+    let known = packages.nvidia_repository(id, version, question.nvidia_machine());
     if let Some(other) = known.filter(|known| !known.has(release.cuda)) {
         let has = other.releases();
         return Err(format!("NVIDIA's repository for {id} {version} has {has}, but {major}.{minor} is needed").into());
@@ -218,6 +222,10 @@ fn repository(
     Ok(Some(RepositorySetup::Repository {
         url: url.replace("{machine}", question.nvidia_machine()),
         file: format!("cuda-{}.repo", known.repository),
+        folder: match question.system.dnf {
+            Some(SystemInstaller::Zypper) => "/etc/zypp/repos.d",
+            _ => "/etc/yum.repos.d",
+        },
         keyring: packages.keyring.clone(),
         certificates: !system.certificates,
     }))

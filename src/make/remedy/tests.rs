@@ -3,26 +3,45 @@
 use std::fmt::Write as _;
 
 use crate::facts::{GatherOptions, ImageFacts, StartOverrides};
+use crate::judge::audit::judge_image;
 use crate::judge::image_reading::{self, ReadOptions};
 use crate::knowledge::file_interest::cupti_options;
 use crate::knowledge::{Knowledge, Phase};
 use crate::make::remedy::copy_plan::{CopyPlan, plan_copy};
+use crate::make::remedy::image_system::{ImageSystem, SystemInstaller};
+use crate::make::remedy::install_context::{InstallContext, RecipeRequest};
 use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery};
+use crate::make::remedy::install_method::InstallMethod;
+use crate::make::remedy::package_ways::{apt, dnf};
 use crate::make::remedy::target_release::release_words;
 use image_linkage::loader::CpuLevel;
 use image_source::registry::RegistryOptions;
+
+const INSTALLERS: [SystemInstaller; 7] = [
+    SystemInstaller::AptGet,
+    SystemInstaller::Dnf,
+    SystemInstaller::Dnf5,
+    SystemInstaller::Microdnf,
+    SystemInstaller::Tdnf,
+    SystemInstaller::Yum,
+    SystemInstaller::Zypper,
+];
+
+fn conditions() -> GatherOptions {
+    GatherOptions {
+        environment: Vec::new(),
+        cpu: CpuLevel::V3,
+        limits: image_linkage::limits::Limits::default(),
+        start: StartOverrides::default(),
+    }
+}
 
 fn facts(image: &str) -> ImageFacts {
     let options = ReadOptions {
         platform: None,
         registry: RegistryOptions::default(),
         knowledge: &Knowledge::built_in(),
-        conditions: GatherOptions {
-            environment: Vec::new(),
-            cpu: CpuLevel::V3,
-            limits: image_linkage::limits::Limits::default(),
-            start: StartOverrides::default(),
-        },
+        conditions: conditions(),
         index: cupti_options(),
         progress: &(),
         cache: None,
@@ -31,6 +50,57 @@ fn facts(image: &str) -> ImageFacts {
     let mut facts = image_reading::read_image(&format!("oci:{folder}/testdata/images/{image}"), &options).unwrap();
     image.clone_into(&mut facts.image.reference);
     facts
+}
+
+/// For each distribution of NVIDIA's repositories, each CUDA release and each installer.
+#[test]
+fn a_package_is_named_exactly_if_the_repository_has_it() {
+    let known = Knowledge::built_in();
+    let training = phase("training");
+    let mut counts = [0, 0];
+    for (image, machine) in [("headers-only", "x86_64"), ("arm64", "sbsa")] {
+        let audit = judge_image(facts(image), &known, &["training".to_owned()], &[]);
+        let packages = &known.tables.packages;
+        for cuda in (10..15).flat_map(|major| (0..10).map(move |minor| (major, minor))) {
+            let request = RecipeRequest {
+                target: &audit.facts,
+                phase: &training,
+                plan: audit.plan("training").unwrap(),
+                knowledge: &known,
+                conditions: &conditions(),
+                via: &[],
+                cuda: Some(cuda),
+                source: None,
+                drops: false,
+                adds_linked_program: false,
+            };
+            let mut question = InstallContext::new(&request).unwrap();
+            for (row, installer) in packages.nvidia.iter().flat_map(|row| INSTALLERS.map(|it| (row, it))) {
+                question.system = ImageSystem {
+                    id: row.id.clone(),
+                    version: row.version.replace('*', "4"),
+                    dnf: Some(installer),
+                    apt: true,
+                    shell: true,
+                    ..ImageSystem::default()
+                };
+                let way = if installer == SystemInstaller::AptGet { apt } else { dnf };
+                let name = match way(&question) {
+                    Ok(InstallMethod::Package(package)) => Some(package.name),
+                    _ => None,
+                };
+                let (major, minor) = cuda;
+                let repository = packages.nvidia_repository(&row.id, &question.system.version, machine);
+                let has = repository.is_some_and(|it| it.has(cuda)) && known.tables.was_released(cuda);
+                let expected = has.then(|| format!("cuda-cupti-{major}-{minor}"));
+                assert_eq!(name, expected, "{} {} {machine} {installer:?}", row.id, row.version);
+                counts[usize::from(has)] += 1;
+            }
+        }
+    }
+    let [absent, there] = counts;
+    println!("packages of NVIDIA's repositories: {there} named, {absent} not named");
+    assert!(absent > 1000 && there > 1000);
 }
 
 fn phase(name: &str) -> Phase {

@@ -67,7 +67,8 @@ system() {
   printf 'ID=%s\nVERSION_ID="%s"\n' "$2" "$3" >"$to/etc/os-release"
 }
 
-# Rocky Linux, as far as dnf goes: Debian's builds of dnf and rpm, with an empty list of packages. curl takes what NVIDIA's
+# Rocky Linux, as far as dnf goes: Debian's builds of dnf, zypper and rpm, with an empty list of packages, so zypper must not
+# ask for glibc's. curl takes what NVIDIA's
 # repository has out of this one: curl -o FILE ADDRESS.
 red_hat() {
   local to=$kit/layers/red-hat
@@ -76,6 +77,7 @@ red_hat() {
   mkdir -p "$to/etc/yum.repos.d" "$to/etc/rpm"
   # Debian's rpm has its database in the home directory.
   echo '%_dbpath /var/lib/rpm' >"$to/etc/rpm/macros"
+  : >"$to/etc/zypp/systemCheck"
   printf '%s\n' '#!/bin/sh' 'exec cp "/mnt/rpms/${3##*/}" "$2"' >"$to/usr/bin/curl"
   chmod 755 "$to/usr/bin/curl"
   chroot "$to" /sbin/ldconfig
@@ -243,6 +245,7 @@ toolkit() {
 repository() {
   mkdir -p "$lent/rpms"
   printf '%s\n' '[cuda]' 'name=cuda' 'baseurl=file:///mnt/rpms' 'gpgcheck=0' >"$lent/rpms/cuda-rhel9.repo"
+  cp "$lent/rpms/cuda-rhel9.repo" "$lent/rpms/cuda-sles15.repo"
   toolkit 12.4 12.4.127 nvidia-cuda-cupti-cu12-12.4.127 cuda_cupti libcupti.so.12 libcupti.so.2024.1.1
   toolkit 12.1 12.1.105 nvidia-cuda-cupti-cu12-12.1.105 cuda_cupti libcupti.so.12 libcupti.so.2023.1.1
   toolkit 12.8 12.8.90 nvidia-cuda-cupti-cu12-12.8.90 cuda_cupti libcupti.so.12 libcupti.so.2025.1.1

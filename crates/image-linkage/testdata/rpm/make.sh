@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Remakes the databases beside this file with the real rpm and Berkeley DB's own db_load: make.sh PARTS DB_LOAD, as root.
-# PARTS is filled by tests/parts.sh; DB_LOAD is from Debian's db5.3-util.
+# Remakes the databases beside this file with the real rpm and Berkeley DB's own db_load: make.sh PARTS DB_LOAD TRIXIE, as
+# root. PARTS is filled by tests/parts.sh; DB_LOAD is from Debian's db5.3-util; TRIXIE is a root of Debian 13 with rpm, the
+# first of Debian that knows the format of SUSE's systems.
 set -euo pipefail
 
-parts=$1 load=$2
+parts=$1 load=$2 trixie=$3
 to=$(cd "$(dirname "$0")" && pwd)
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -53,3 +54,10 @@ print("DATA=END")
 END
 "$load" -f "$root/dump" "$root/Packages"
 zstd -q -f -19 "$root/Packages" -o "$to/Packages.zst"
+
+slots() { chroot "$trixie" "$1" --define '_dbpath /db' --define '_db_backend ndb' "${@:2}"; }
+rm -rf "$trixie/db" && mkdir "$trixie/db"
+cp "$database" "$trixie/db"
+slots rpmdb --rebuilddb
+slots rpm -e --justdb --nodeps no-libraries
+zstd -q -f -19 "$trixie/db/Packages.db" -o "$to/Packages.db.zst"

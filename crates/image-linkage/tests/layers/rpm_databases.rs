@@ -8,6 +8,8 @@ use testkit::layer::Layer;
 const SQLITE: &[u8] = include_bytes!("../../testdata/rpm/rpmdb.sqlite.zst");
 /// The same packages, made by Berkeley DB.
 const BERKELEY: &[u8] = include_bytes!("../../testdata/rpm/Packages.zst");
+/// The same packages, in the format of SUSE's systems. One of them was erased.
+const SLOTS: &[u8] = include_bytes!("../../testdata/rpm/Packages.db.zst");
 
 fn unpacked(packed: &[u8]) -> Vec<u8> {
     zstd::decode_all(packed).unwrap()
@@ -51,7 +53,7 @@ const PACKAGES: [&str; 6] = [
 
 #[test]
 fn a_database_is_kept_as_its_packages_and_their_installed_libraries() {
-    for packed in [SQLITE, BERKELEY] {
+    for packed in [SQLITE, BERKELEY, SLOTS] {
         let database = unpacked(packed);
         let all = Limits::default();
         let mut lines = kept(&database, &all).unwrap();
@@ -71,7 +73,7 @@ fn a_database_is_kept_as_its_packages_and_their_installed_libraries() {
 
 #[test]
 fn a_cut_database_is_not_kept() {
-    for packed in [SQLITE, BERKELEY] {
+    for packed in [SQLITE, BERKELEY, SLOTS] {
         let whole = unpacked(packed);
         // The last page may be one that no table uses.
         for end in (0..whole.len() - 16_384).step_by(4_093) {
@@ -82,7 +84,7 @@ fn a_cut_database_is_not_kept() {
 
 #[test]
 fn a_damaged_database_ends_without_a_panic() {
-    for packed in [SQLITE, BERKELEY] {
+    for packed in [SQLITE, BERKELEY, SLOTS] {
         let whole = unpacked(packed);
         for at in (0..whole.len()).step_by(1_021).chain(0..128) {
             let mut damaged = whole.clone();

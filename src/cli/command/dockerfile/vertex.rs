@@ -98,11 +98,14 @@ impl<'a> VertexJobs<'a> {
         templates: &DockerfileTemplates,
     ) -> Result<Vec<String>, CommandError> {
         let image = &facts.image;
-        // The known machines are x86-64, and an image from a folder may not state its processor.
-        let processor = image.platform.architecture.as_str();
-        if !["", "amd64"].contains(&processor) {
-            let image = escape::escape_bytes(image.reference.as_bytes());
-            return Err(format!("{image} is for {processor}, and the known machines of Vertex AI are amd64").into());
+        // An image from a folder may not state its processor.
+        let (processor, machines) = (
+            image.platform.architecture.as_str(),
+            &self.machine.accelerator.architecture,
+        );
+        if !["", machines].contains(&processor) {
+            let (image, name) = (escape::escape_bytes(image.reference.as_bytes()), self.machine.machine);
+            return Err(format!("{image} is for {processor}, and Vertex AI's machine {name} is {machines}").into());
         }
         let job = |(phase, page): (&&'a Phase, &PhasePage<'_>)| {
             let is_profiled = !phase.apis.needs.is_empty();

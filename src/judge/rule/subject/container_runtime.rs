@@ -1,11 +1,19 @@
 //! A part of the GPU driver that the image tells the container runtime to leave out.
 
 use super::rule_subject::{RuleSubject, escaped, text};
-use crate::facts::ImageFacts;
+use crate::facts::{ImageFacts, InjectionMode};
 use crate::knowledge::rule::SubjectKind;
 
 /// The parts that the image's environment leaves out.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
+    // CDI ignores both variables, and sets the first to `void` itself (nvidia-container-toolkit, pkg/nvcdi/wrapper.go).
+    if facts
+        .host
+        .as_ref()
+        .is_some_and(|host| host.mode == Some(InjectionMode::Cdi))
+    {
+        return Vec::new();
+    }
     let context = &facts.contexts.as_is;
     let capabilities = context.capabilities.as_deref();
     let visible = facts.image.config.env("NVIDIA_VISIBLE_DEVICES");

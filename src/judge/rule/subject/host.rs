@@ -2,7 +2,7 @@
 
 use super::cuda_driver;
 use super::rule_subject::{RuleSubject, escaped, flag, text};
-use crate::facts::{HostFacts, ImageFacts};
+use crate::facts::{HostFacts, ImageFacts, InjectionMode};
 use crate::knowledge::rule::SubjectKind;
 use crate::knowledge::version_numbers;
 use image_linkage::path::RootPath;
@@ -40,6 +40,14 @@ fn subject(facts: &ImageFacts, host: &HostFacts) -> RuleSubject {
         Some(false) => "refused",
         None => "unknown",
     };
+    let mode = match host.mode {
+        Some(InjectionMode::Cdi) => "cdi",
+        Some(InjectionMode::Legacy) => "legacy",
+        None => "unknown",
+    };
+    let level = host.perf_level.map(|level| level.to_string());
+    // NVIDIA's limit for CPU samples and context switches (Nsight Systems Installation Guide, Requirements).
+    let refuses_perf = host.perf_level.is_some_and(|level| level > 2);
     SubjectKind::Host.subject([
         ("cuda", escaped(&cuda)),
         ("driver", escaped(driver)),
@@ -57,7 +65,10 @@ fn subject(facts: &ImageFacts, host: &HostFacts) -> RuleSubject {
             text(compat.map(|(_, path)| path.to_string()).unwrap_or_default()),
         ),
         ("has_gpu", flag(host.has_gpu)),
+        ("mode", text(mode)),
         ("counters", text(counters)),
+        ("perf_level", text(level.unwrap_or_default())),
+        ("refuses_perf", flag(refuses_perf)),
         ("asks_daemon", flag(variables.any(is_set))),
         ("has_daemon", flag(host.has_daemon)),
     ])

@@ -74,6 +74,7 @@ fn subjects_of(kind: SubjectKind, facts: &ImageFacts) -> Vec<RuleSubject> {
         SubjectKind::Runtime => container_runtime::subjects(facts),
         SubjectKind::Cuda => cuda_driver::subjects(facts),
         SubjectKind::ReleaseFault => release::faults(facts),
+        SubjectKind::NewRelease => release::newer_than_known(facts),
         SubjectKind::Host => host::subjects(facts),
         SubjectKind::Framework => framework::subjects(facts),
         SubjectKind::Nvperf => nvperf::subjects(facts),

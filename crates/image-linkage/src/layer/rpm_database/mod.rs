@@ -2,16 +2,19 @@
 
 mod berkeley_hash;
 mod package_header;
+mod slots;
 mod sqlite_table;
 
 use crate::path::RootPath;
 use package_header::PackageHeader;
 
-/// The paths of rpm's database, in order of preference: since rpm 4.16 in the format of `SQLite`, before of Berkeley DB.
-/// Fedora has `/var/lib/rpm` as a link to the second folder.
-pub const RPM_DATABASES: [&str; 4] = [
+/// The paths of rpm's database, in order of preference: since rpm 4.16 in the format of `SQLite`, on SUSE's systems in
+/// rpm's own, before of Berkeley DB. Fedora has `/var/lib/rpm` as a link to the second folder.
+pub const RPM_DATABASES: [&str; 6] = [
     "var/lib/rpm/rpmdb.sqlite",
     "usr/lib/sysimage/rpm/rpmdb.sqlite",
+    "var/lib/rpm/Packages.db",
+    "usr/lib/sysimage/rpm/Packages.db",
     "var/lib/rpm/Packages",
     "usr/lib/sysimage/rpm/Packages",
 ];
@@ -77,6 +80,8 @@ pub(super) fn essence(database: &[u8]) -> Option<Vec<u8>> {
     if database.starts_with(b"SQLite") {
         // Packages(hnum INTEGER PRIMARY KEY, blob BLOB)
         sqlite_table::visit_rows(database, b"Packages", &mut |columns| add(columns.get(1)?))?;
+    } else if database.starts_with(b"RpmP") {
+        slots::visit_packages(database, &mut add)?;
     } else {
         berkeley_hash::visit_values(database, &mut add)?;
     }
