@@ -141,10 +141,7 @@ pub(super) fn apt(question: &InstallContext<'_>) -> Result<InstallMethod, Method
 }
 
 pub(super) fn dnf(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
-    let manager = question
-        .system
-        .dnf
-        .ok_or("the image has no dnf or zypper")?;
+    let manager = question.system.dnf.ok_or("the image has no dnf or zypper")?;
     package(question, manager)
 }
 
