@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-order=(isal-inflate memory-functions image-linkage python-path container-start image-source image-store cupti-audit)
+order=(isal-inflate memory-functions gpu-code image-linkage python-path container-start image-source image-store cupti-audit)
 if [ "${1:-}" = --publish ]; then
   for crate in "${order[@]}"; do
     case $crate in

@@ -6,9 +6,10 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 6] = [
     "crates/container-start/src",
     "crates/python-path/src",
+    "crates/gpu-code/src",
     "crates/image-linkage/src",
     "crates/image-source/src",
     "crates/image-store/src",

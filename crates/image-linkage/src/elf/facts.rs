@@ -1,6 +1,7 @@
 //! The facts of one ELF object.
 
 use elf::abi;
+use gpu_code::DeviceCode;
 use serde::{Deserialize, Serialize};
 
 use super::link_symbols::LinkSymbols;
@@ -71,6 +72,8 @@ pub struct ElfFacts {
     /// Other texts that contain a requested name: parts of longer texts, strings without a NUL, and instruction
     /// operands. An operand may hold only the first eight bytes of the name.
     pub fragments: Vec<ByteString>,
+    /// Its code for GPUs; `None` if there is none.
+    pub device_code: Option<Box<DeviceCode>>,
     /// The parts that could not be read.
     pub problems: Vec<ElfProblem>,
 }
@@ -231,5 +234,9 @@ impl ElfFacts {
             .map(|text| text.len())
             .sum::<usize>()
             + self.link_symbols.as_ref().map_or(0, |symbols| symbols.bytes())
+            + self
+                .device_code
+                .as_ref()
+                .map_or(0, |code| code.amounts().map(size_of_val).sum())
     }
 }

@@ -14,6 +14,7 @@ use elf::endian::{AnyEndian, EndianParse as _};
 use elf::file::{Class, FileHeader};
 use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
+use gpu_code::DeviceCodeScanner;
 
 use super::address_space::AddressSpace;
 use super::facts::{ByteString, ElfFacts, ElfProblem, SymbolRole};
@@ -31,6 +32,7 @@ use super::text_uses::{PathText, find_text_uses};
 pub struct ElfStream<'a> {
     interest: &'a NameMatcher,
     scanner: MentionScanner<'a>,
+    device_code: DeviceCodeScanner,
     held: HeldRanges,
     stage: ReadStage,
     facts: ElfFacts,
@@ -78,6 +80,7 @@ impl<'a> ElfStream<'a> {
         Self {
             interest,
             scanner: MentionScanner::new(interest),
+            device_code: DeviceCodeScanner::default(),
             // At least one step, which fits the headers of every real object.
             held: HeldRanges::new(limit.max(STEP)),
             stage: ReadStage::Header,
@@ -90,6 +93,7 @@ impl<'a> ElfStream<'a> {
         for piece in bytes.chunks(STEP) {
             self.held.push(piece);
             self.scanner.push(piece);
+            self.device_code.push(piece);
             // Advance after every piece: an offset found in it may point into it, and pieces are kept for two steps
             // only.
             self.advance();
@@ -117,6 +121,7 @@ impl<'a> ElfStream<'a> {
             }
             ReadStage::Stopped => {}
         }
+        self.facts.device_code = self.device_code.finish().map(Box::new);
         self.facts
     }
 

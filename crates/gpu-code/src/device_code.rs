@@ -1,0 +1,126 @@
+//! The code in all containers of an object, in a few numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::architecture::GpuArchitecture;
+use crate::code_kind::{CodeForm, CodeKind};
+
+/// The most different sets of kinds. Real libraries have up to 20.
+const MOST_SETS: usize = 256;
+/// The most kinds of one set.
+const MOST_KINDS: usize = 64;
+
+/// The code in the containers of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceCode {
+    /// The containers, grouped by the kinds of their entries.
+    pub sets: Vec<CodeSet>,
+    /// Whether some containers could not be read, or there were too many kinds.
+    pub is_partial: bool,
+}
+
+/// The containers with entries of the same kinds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeSet {
+    /// The number of containers.
+    pub containers: u32,
+    /// The entries of these containers, by kind.
+    pub amounts: Vec<CodeAmount>,
+}
+
+/// The entries of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeAmount {
+    /// Their kind.
+    pub kind: CodeKind,
+    /// Their number.
+    pub entries: u32,
+    /// The bytes of their headers and code in the file.
+    pub bytes: u64,
+}
+
+/// How many containers have code for a GPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GpuCoverage {
+    /// The containers with machine code for it.
+    pub machine_code: u32,
+    /// Those that only have PTX for it. The driver compiles that at first use.
+    pub only_ptx: u32,
+    /// Those that have neither. A kernel in them fails with "no kernel image is available".
+    pub no_code: u32,
+}
+
+impl DeviceCode {
+    /// Adds a container.
+    pub(crate) fn add(&mut self, entries: impl IntoIterator<Item = (CodeKind, u64)>) {
+        let mut kinds: BTreeMap<CodeKind, CodeAmount> = BTreeMap::new();
+        for (kind, bytes) in entries {
+            if kinds.len() >= MOST_KINDS && !kinds.contains_key(&kind) {
+                self.is_partial = true;
+                continue;
+            }
+            let amount = kinds.entry(kind).or_insert(CodeAmount {
+                kind,
+                entries: 0,
+                bytes: 0,
+            });
+            amount.entries += 1;
+            amount.bytes += bytes;
+        }
+        if kinds.is_empty() {
+            return;
+        }
+        let is_full = self.sets.len() >= MOST_SETS;
+        let same = |set: &&mut CodeSet| set.amounts.iter().map(|amount| &amount.kind).eq(kinds.keys());
+        match self.sets.iter_mut().find(same) {
+            Some(set) => {
+                set.containers += 1;
+                for (amount, more) in set.amounts.iter_mut().zip(kinds.values()) {
+                    amount.entries = amount.entries.saturating_add(more.entries);
+                    amount.bytes = amount.bytes.saturating_add(more.bytes);
+                }
+            }
+            None if is_full => self.is_partial = true,
+            None => self.sets.push(CodeSet {
+                containers: 1,
+                amounts: kinds.into_values().collect(),
+            }),
+        }
+    }
+
+    /// All kinds of code.
+    pub fn kinds(&self) -> BTreeSet<CodeKind> {
+        self.amounts().map(|amount| amount.kind).collect()
+    }
+
+    /// The entries of all containers.
+    pub fn amounts(&self) -> impl Iterator<Item = &CodeAmount> {
+        self.sets.iter().flat_map(|set| &set.amounts)
+    }
+
+    /// The bytes of all entries.
+    pub fn bytes(&self) -> u64 {
+        self.amounts().map(|amount| amount.bytes).sum()
+    }
+
+    /// The containers with code for a GPU, and those without.
+    pub fn coverage(&self, gpu: GpuArchitecture) -> GpuCoverage {
+        let mut coverage = GpuCoverage::default();
+        for set in &self.sets {
+            let fits = |form| {
+                set.amounts
+                    .iter()
+                    .any(|amount| amount.kind.form == form && amount.kind.runs_on(gpu))
+            };
+            let count = match (fits(CodeForm::Cubin), fits(CodeForm::Ptx)) {
+                (true, _) => &mut coverage.machine_code,
+                (false, true) => &mut coverage.only_ptx,
+                (false, false) => &mut coverage.no_code,
+            };
+            *count = count.saturating_add(set.containers);
+        }
+        coverage
+    }
+}
