@@ -35,7 +35,8 @@ pub use software::related_software::{ProgramBuild, RelatedSoftware};
 pub(crate) use weight::dead_weight::dead_weight_kind;
 pub use weight::dead_weight::{DeadWeightFile, DeadWeightUse};
 pub use weight::file_references::{
-    FileReference, FileReferrer, PROVENANCE_PLACE, ReferenceKind, is_for_processor, keep_referenced, retained_files,
+    FileReference, FileReferrer, PROVENANCE_PLACE, ReferenceKind, SLIM_GPU_LABEL, is_for_processor, keep_referenced,
+    retained_files,
 };
 
 pub use image_linkage::loader::RequestOutcome;

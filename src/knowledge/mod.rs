@@ -15,6 +15,7 @@ mod error_text;
 pub mod file_interest;
 mod function_table;
 pub mod gpu;
+pub mod gpu_code;
 pub mod host;
 mod index_tables;
 mod knowledge_base;

@@ -10,6 +10,7 @@ use super::data_files::built_in_files;
 use super::dead_weight::{DeadWeightKind, DeadWeightTable};
 use super::function_table::{FunctionSpan, FunctionTable};
 use super::gpu::GpuTable;
+use super::gpu_code::GpuCodeTable;
 use super::host::DriverCapability;
 use super::host::HostCondition;
 use super::index_tables::{EndedFunctions, FrameworkRelease, ReleaseBuild, ResultCode};
@@ -54,7 +55,7 @@ pub const TABLE_FILES: [&str; 22] = [
 ];
 
 /// The names of the tables next to the folders.
-pub const TOP_FILES: [&str; 3] = ["advice.yaml", "launchers.yaml", "vertex-machines.yaml"];
+pub const TOP_FILES: [&str; 4] = ["advice.yaml", "gpu-code.yaml", "launchers.yaml", "vertex-machines.yaml"];
 
 const BUILDS: [&str; 5] = ["version", "arch", "soname", "glibc", "targets"];
 const DRIVERS: [&str; 3] = ["cuda", "driver", "minor_compatibility"];
@@ -87,6 +88,8 @@ pub struct KnowledgeTables {
     pub functions: FunctionTable,
     /// The GPUs, and the releases that support them.
     pub gpus: GpuTable,
+    /// The objects from which GPU code may be removed.
+    pub gpu_code: GpuCodeTable,
     /// The conditions on the host.
     pub host: Vec<HostCondition>,
     /// The programs that start other programs.
@@ -238,6 +241,7 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
             spans: reader.csv("functions", (FUNCTIONS, 2), FunctionSpan::read),
         },
         gpus: GpuTable::default(),
+        gpu_code: GpuCodeTable::default(),
         host: reader.rows("host", |host: &HostCondition| Some(host.id.clone())),
         launchers: LauncherTable::default(),
         // Without a key, because an installation method has a row per CUDA version or system.
@@ -313,6 +317,7 @@ fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, kn
     reader.documents("gpus", |text, gpus: GpuTable| {
         tables.gpus.add(text, gpus, &tables.builds)
     });
+    reader.documents("gpu-code", |text, code: GpuCodeTable| tables.gpu_code.add(text, code));
     reader.documents("launchers", |_, launchers: LauncherTable| {
         tables.launchers.add(launchers);
         Ok(())

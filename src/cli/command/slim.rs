@@ -2,15 +2,17 @@
 
 use crate::cli::image_reader::PreparedCommand;
 use crate::cli::progress::BarVisibility;
-use crate::cli::shared_args::{CuptiOnlyArgs, DISPLAY, OnePlatformArgs, ReadArgs};
+use crate::cli::shared_args::{CuptiOnlyArgs, DISPLAY, OnePlatformArgs, ReadArgs, trimmed};
 use crate::cli::terminal::{CommandError, wrapped_for_terminal, write_notice, write_result};
+use crate::facts::SLIM_GPU_LABEL;
 use crate::judge::audit::judge_image;
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::make::slim::added_layer::SlimInput;
 use crate::make::slim::build_image::build_new_image;
-use crate::make::slim::decision::{DropMode, decide_changes};
+use crate::make::slim::decision::{DropMode, PruneRequest, decide_changes};
 use crate::make::slim::final_audit::{audit_new_image, audit_predicted_image};
+use crate::make::slim::gpu_code::GpuRequest;
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::output::{ImageOutput, OutputAccess};
 use crate::make::slim::slim_text;
@@ -19,6 +21,7 @@ use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::ExistingOutput;
 use crate::report::verdict_line;
 use clap::{ArgAction, Args};
+use gpu_code::KeptPtx;
 use image_linkage::escape;
 use image_store::UnfinishedFolder;
 
@@ -44,7 +47,8 @@ Exit codes:
 Examples:
   cupti-audit slim app:1 -p profiling --cupti-from nvidia/cuda:12.4.1-devel-ubuntu22.04 -o oci:out
   cupti-audit slim docker-daemon:app --phase inference --drop -o docker-daemon:app:slim
-  cupti-audit slim reg.example/app:1 --phase inference --drop --dry-run";
+  cupti-audit slim reg.example/app:1 --phase inference --drop --dry-run
+  cupti-audit slim app:1 --phase training --gpu h100,a100 -o oci:out";
 
 /// Make a new image that is ready for a phase, and smaller with --drop
 ///
@@ -65,6 +69,19 @@ pub struct SlimArgs {
     /// Remove files that the phase does not need
     #[arg(long)]
     drop: bool,
+    /// GPU that the new image is for, such as h100 or sm_90 (repeatable); removes GPU code for other GPUs
+    ///
+    /// Only objects of open packages change, such as PyTorch's. NVIDIA's licence forbids to change its libraries.
+    #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',', value_parser = trimmed)]
+    gpus: Vec<String>,
+    /// With --gpu, an object of an unknown package that may change (repeatable)
+    ///
+    /// Name only objects whose licence allows changes.
+    #[arg(long = "gpu-file", value_name = "PATH", requires = "gpus", hide_short_help = true)]
+    gpu_files: Vec<String>,
+    /// With --gpu, keep all PTX, which newer GPUs can compile
+    #[arg(long, requires = "gpus", hide_short_help = true)]
+    keep_ptx: bool,
     /// Where to write the new image, see Outputs; not needed with --dry-run
     // No default, because it could overwrite an existing image.
     #[arg(long = "output", short = 'o', value_name = "OUTPUT", value_parser = ImageOutput::parse, required_unless_present = "dry_run")]
@@ -114,6 +131,8 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
     let PreparedCommand { knowledge, reader, .. } = prepared;
     // Before reading the image, because the name may be misspelled.
     let phase = knowledge.phase(&args.phase).map_err(SlimError::Cannot)?;
+    let ptx = if args.keep_ptx { KeptPtx::All } else { KeptPtx::Needed };
+    let gpus = GpuRequest::new(&args.gpus, &args.gpu_files, ptx, &knowledge.tables.gpus).map_err(SlimError::Cannot)?;
     let options = reader.options(prepared.platform.as_ref());
     // Before reading the image, because that takes minutes and the output may exist.
     let place = SlimDestination::new(args, &options)?;
@@ -126,6 +145,10 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
     reader.bars.clear();
     // Handle errors after clearing the bars, so that no bar mixes with the message.
     let original = original?;
+    if let Some(gpus) = &gpus {
+        let label = original.image.config.settings.labels.get(SLIM_GPU_LABEL);
+        gpus.check_label(label.map(String::as_str)).map_err(SlimError::Cannot)?;
+    }
     let supplier = args.cupti_from.as_ref();
     let supplier = supplier.map(|from| CuptiSupplier::read(from, &options, folder.path()));
     reader.bars.clear();
@@ -140,7 +163,20 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
     let plan = before.plan(&args.phase);
     let plan = plan.ok_or_else(|| SlimError::Cannot(format!("there is no phase {}", args.phase)))?;
     let dropping = if args.drop { DropMode::Drop } else { DropMode::Keep };
-    let decision = decide_changes(&original, &before.facts, phase, plan, supplier.as_ref(), dropping)?;
+    let prune = PruneRequest {
+        request: gpus.as_ref(),
+        limits: &options.index.limits,
+        folder: folder.path(),
+    };
+    let decision = decide_changes(
+        &original,
+        &before.facts,
+        phase,
+        plan,
+        supplier.as_ref(),
+        dropping,
+        prune,
+    )?;
     let making = SlimInput {
         original: &original,
         options: &options,

@@ -5,19 +5,22 @@ use std::path::Path;
 
 use super::SlimError;
 use super::decision::SlimDecision;
+use super::gpu_code::GpuDecision;
 use super::original_image::OriginalImage;
 use super::output::ReadImage;
 use super::provenance::{
-    AddedFile, ChangedVariable, ContentOrigin, DroppedFile, LinkedFile, SlimProvenance, WrittenEntry,
+    AddedFile, ChangedVariable, ContentOrigin, DroppedFile, LinkedFile, RemovedGpuCode, RemovedKind, RewrittenObject,
+    SlimProvenance, WrittenEntry,
 };
 use super::supplier::{CuptiSupplier, ExtractedFile};
 use super::twin_files::TwinFiles;
-use crate::facts::{ImageFacts, PROVENANCE_PLACE};
+use crate::facts::{ImageFacts, PROVENANCE_PLACE, SLIM_GPU_LABEL};
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::plan::Plan;
 use crate::knowledge::file_interest::LIBRARY_PATH;
 use crate::make::added_layer::{AddedLayer, AddedMember};
 use crate::make::remedy::install_folder::FolderDiscovery;
+use gpu_code::CodeAmount;
 use image_linkage::digest::Digest;
 use image_linkage::escape;
 use image_linkage::loader::{DynamicLoader, Libc, folders_of_cache, run_ldconfig};
@@ -141,6 +144,9 @@ pub(crate) fn predict_image(making: &SlimInput<'_>) -> Result<ReadImage, SlimErr
     if let Some(path) = &making.decision.library_path {
         image.config.set_env(LIBRARY_PATH, path.value.clone());
     }
+    if let Some(gpus) = making.decision.gpu_label() {
+        image.config.settings.labels.insert(SLIM_GPU_LABEL.to_owned(), gpus.to_owned());
+    }
     Ok(ReadImage { image, layers })
 }
 
@@ -187,6 +193,7 @@ fn write_proof(
             because: path.because.clone(),
         }),
         linked: making.decision.twins.iter().flat_map(linked).collect(),
+        gpu_code: making.decision.gpu_code.as_ref().and_then(removed_gpu_code),
     }
 }
 
@@ -246,6 +253,33 @@ fn misleading_name(path: &RootPath, facts: &ImageFacts) -> DroppedFile {
         layer: layer.unwrap_or_default(),
         kind: "misleading-name".to_owned(),
         because: MISLEADING.to_owned(),
+    }
+}
+
+/// The record of the rewritten objects; `None` if there are none.
+fn removed_gpu_code(gpu_code: &GpuDecision) -> Option<RemovedGpuCode> {
+    let objects = gpu_code.pruned.iter().map(|object| RewrittenObject {
+        path: object.path.to_string(),
+        layer: object.layer,
+        package: object.package.clone(),
+        bytes_before: object.bytes_before,
+        bytes_after: object.bytes_after,
+        sha256_before: object.sha256_before.clone(),
+        sha256_after: object.sha256_after.clone(),
+        removed: object.removed().into_iter().map(removed_kind).collect(),
+    });
+    let objects: Vec<RewrittenObject> = objects.collect();
+    (!objects.is_empty()).then(|| RemovedGpuCode {
+        kept_for: gpu_code.gpus.split(',').map(str::to_owned).collect(),
+        objects,
+    })
+}
+
+fn removed_kind(amount: CodeAmount) -> RemovedKind {
+    RemovedKind {
+        kind: amount.kind.to_string(),
+        entries: amount.entries,
+        bytes: amount.bytes,
     }
 }
 

@@ -1,14 +1,15 @@
 //! Builds the new image in a staging folder: rewritten layers, the added layer, config and manifest.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use super::added_layer::{self, GatheredLayer, SlimInput};
 use super::blob_writer::{BlobWriter, WrittenBlob};
 use super::decision::SlimDecision;
+use super::gpu_code::PrunedObject;
 use super::hashed_writer::HashedWriter;
-use super::new_config::{LayerHistory, write_config};
+use super::new_config::{ConfigChange, LayerHistory, write_config};
 use super::new_image::{ImageForm, LayerOrigin, LayerStorage, NewImage, StoredLayer};
 use super::new_manifest::{ManifestLayer, MediaFamily, write_manifest};
 use super::original_image::OriginalImage;
@@ -30,6 +31,7 @@ pub(crate) fn build_new_image<'a>(making: &SlimInput<'a>, form: ImageForm) -> Re
     let original = making.original;
     let mut work = ImageBuilder {
         original,
+        decision: making.decision,
         limits: &making.options.index.limits,
         folder: making.folder,
         form: form.storage,
@@ -51,6 +53,7 @@ pub(crate) fn build_new_image<'a>(making: &SlimInput<'a>, form: ImageForm) -> Re
 
 struct ImageBuilder<'a> {
     original: &'a OriginalImage,
+    decision: &'a SlimDecision,
     limits: &'a Limits,
     folder: &'a Path,
     form: LayerStorage,
@@ -80,8 +83,7 @@ impl<'a> ImageBuilder<'a> {
             }
             (cut, _) => {
                 let write = |out: &mut BlobWriter| match cut {
-                    Some(cut) => rewrite_layer(self.original.tar(number)?, cut, self.limits, out)
-                        .map_err(|why| self.failed(number, &why)),
+                    Some(cut) => self.rewrite(number, cut, out),
                     // Byte for byte, including padding after the end marker, so that its diff id stays the same.
                     None => interrupt::copy_interruptible(&mut self.original.tar(number)?, out)
                         .map(drop)
@@ -133,8 +135,7 @@ impl<'a> ImageBuilder<'a> {
     /// Computes the digest and size of a rewritten layer without storing its bytes.
     fn measure(&self, number: usize, cut: &LayerCut) -> Result<WrittenBlob, SlimError> {
         let mut writer = HashedWriter::new(io::sink());
-        let written = rewrite_layer(self.original.tar(number)?, cut, self.limits, &mut writer);
-        written.map_err(|why| self.failed(number, &why))?;
+        self.rewrite(number, cut, &mut writer)?;
         let (_, diff_id, bytes) = writer.finish();
         Ok(WrittenBlob {
             digest: diff_id.clone(),
@@ -142,6 +143,12 @@ impl<'a> ImageBuilder<'a> {
             diff_id,
             bytes,
         })
+    }
+
+    fn rewrite(&self, number: usize, cut: &LayerCut, out: &mut dyn Write) -> Result<(), SlimError> {
+        let open = |path: &RootPath| self.decision.open_replacement(number, path);
+        let written = rewrite_layer(self.original.tar(number)?, cut, &open, self.limits, out);
+        written.map_err(|why| self.failed(number, &why))
     }
 
     fn failed(&self, number: usize, why: &str) -> SlimError {
@@ -179,8 +186,12 @@ impl<'a> ImageBuilder<'a> {
         let config = match &history {
             None => original.documents.config.clone(),
             history => {
-                let library_path = making.decision.library_path.as_ref().map(|path| &*path.value);
-                let written = write_config(&original.documents.config, &diff_ids, history.as_ref(), library_path);
+                let change = ConfigChange {
+                    added: history.as_ref(),
+                    library_path: making.decision.library_path.as_ref().map(|path| &*path.value),
+                    label: making.decision.gpu_label(),
+                };
+                let written = write_config(&original.documents.config, &diff_ids, &change);
                 written.map_err(SlimError::Cannot)?
             }
         };
@@ -192,6 +203,7 @@ impl<'a> ImageBuilder<'a> {
         let (platform, _) = image_source::read_image_config("the new image", &config)?;
         Ok(NewImage {
             original,
+            decision: making.decision,
             platform,
             layers: self.layers,
             config,
@@ -246,6 +258,18 @@ fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
         words.push(format!(
             "leaves out {dropped} files of the layers below ({})",
             kinds.join(", ")
+        ));
+    }
+    if let Some(gpu_code) = decision
+        .gpu_code
+        .as_ref()
+        .filter(|gpu_code| !gpu_code.pruned.is_empty())
+    {
+        let saved: u64 = gpu_code.pruned.iter().map(PrunedObject::saved_bytes).sum();
+        words.push(format!(
+            "keeps GPU code for {} only ({} less)",
+            gpu_code.gpus,
+            format_size(saved)
         ));
     }
     if let Some(path) = &decision.library_path {

@@ -1,10 +1,14 @@
 //! The changes to an image: the added files, the removed files, and the change to each layer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
+use std::path::Path;
 
 use super::SlimError;
+use super::gpu_code::{GpuDecision, GpuRequest, PruneInput, PrunedObject, prune_objects};
 use super::original_image::OriginalImage;
 use super::removed_files::leave_out;
+use super::staging_files::open_file;
 use super::supplier::CuptiSupplier;
 use super::twin_files::TwinFiles;
 use crate::facts::{CuptiStatus, ImageFacts};
@@ -18,6 +22,7 @@ use crate::make::remedy::opened_paths::{links_at_opened_paths, links_that_suffic
 use crate::make::remedy::search_path_setup::{ChangedLibraryPath, changed_library_path};
 use image_linkage::layer::LayerCut;
 use image_linkage::layer::{LayerIndex, is_installed_list};
+use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +56,8 @@ pub(crate) struct SlimDecision {
     pub twins: Vec<TwinFiles>,
     /// The removals from each layer, by layer number; unchanged layers have no entry.
     pub cuts: BTreeMap<usize, LayerCut>,
+    /// The changes to GPU code, if they were asked for.
+    pub gpu_code: Option<GpuDecision>,
 }
 
 impl SlimDecision {
@@ -65,6 +72,25 @@ impl SlimDecision {
             .flat_map(|item| std::iter::once(&item.path).chain(&item.links))
             .cloned()
             .collect()
+    }
+
+    /// The label of the new image, if GPU code was removed.
+    pub(crate) fn gpu_label(&self) -> Option<&str> {
+        let gpu_code = self.gpu_code.as_ref().filter(|gpu_code| !gpu_code.pruned.is_empty());
+        gpu_code.map(|gpu_code| &*gpu_code.gpus)
+    }
+
+    /// The rewritten objects.
+    pub(crate) fn pruned_objects(&self) -> impl Iterator<Item = &PrunedObject> {
+        self.gpu_code.iter().flat_map(|gpu_code| &gpu_code.pruned)
+    }
+
+    /// Opens the new content of a file of a layer.
+    pub(crate) fn open_replacement(&self, layer: usize, stored: &RootPath) -> io::Result<Box<dyn Read>> {
+        let mut objects = self.pruned_objects();
+        let object = objects.find(|object| object.layer == layer && object.stored == *stored);
+        let object = object.ok_or_else(|| io::Error::other("it has no new content"))?;
+        Ok(Box::new(open_file(&object.content)?))
     }
 
     /// All removed files, visible or hidden.
@@ -107,6 +133,7 @@ pub(crate) fn decide_changes(
     plan: &Plan,
     supplier: Option<&CuptiSupplier>,
     dropping: DropMode,
+    prune: PruneRequest<'_>,
 ) -> Result<SlimDecision, SlimError> {
     let mut decision = SlimDecision::default();
     // An image that meets the phase's demands needs nothing from any source. Links only suffice for a loadable library:
@@ -141,11 +168,50 @@ pub(crate) fn decide_changes(
     let named = search.filter(|search| search.by != FolderDiscovery::Default);
     let folder = named.map(|search| &search.folder);
     decision.library_path = changed_library_path(facts, folder, &decision.clears);
+    let merged = &facts.contexts.as_is.rootfs;
     if dropping == DropMode::Drop {
-        let merged = &facts.contexts.as_is.rootfs;
         leave_out(&mut decision, &original.layers, merged, plan, facts.tables);
     }
+    if let Some(request) = prune.request {
+        let gone = decision.removed_paths();
+        let place = PruneInput {
+            original,
+            merged,
+            gone: &gone,
+            table: &facts.tables.gpu_code,
+            limits: prune.limits,
+            folder: prune.folder,
+        };
+        let gpu_code = prune_objects(request, &place)?;
+        replace_objects(&mut decision, &original.layers, &gpu_code);
+        decision.gpu_code = Some(gpu_code);
+    }
     Ok(decision)
+}
+
+/// The GPU code to remove, and what that needs.
+#[derive(Clone, Copy)]
+pub(crate) struct PruneRequest<'a> {
+    pub request: Option<&'a GpuRequest>,
+    pub limits: &'a Limits,
+    /// A folder for temporary files.
+    pub folder: &'a Path,
+}
+
+/// Adds the rewritten objects to the changes of their layers.
+fn replace_objects(decision: &mut SlimDecision, layers: &[LayerIndex], gpu_code: &GpuDecision) {
+    for object in &gpu_code.pruned {
+        let Some(layer) = layers.get(object.layer) else {
+            continue;
+        };
+        let cut = decision.cuts.entry(object.layer);
+        let cut = cut.or_insert_with(|| LayerCut::new(layer, &BTreeSet::new()));
+        // A copy that became a link to another file has that file's content.
+        let group = cut.twins.get(&object.stored).cloned();
+        cut.twins.retain(|_, file| Some(&*file) != group.as_ref());
+        decision.twins.retain(|twins| Some(&twins.file) != group.as_ref());
+        cut.replaced.insert(object.stored.clone(), object.replaced());
+    }
 }
 
 /// A search path to the CUPTI in the image, without new files; `None` if that does not work.

@@ -91,7 +91,15 @@ fn same_but(making: &SlimInput<'_>, made: &NewImage<'_>, after: &ImageFacts) -> 
     // A folder without its own layer entry only exists because of its contents.
     let paths = gone.iter().chain(decision.hidden.iter().map(|item| &item.path));
     let implied: BTreeSet<RootPath> = paths.flat_map(RootPath::folders).collect();
-    let [before, after] = [making.facts, after].map(|facts| tree(&facts.contexts.as_is.rootfs, &meant));
+    let [mut before, after] = [making.facts, after].map(|facts| tree(&facts.contexts.as_is.rootfs, &meant));
+    for object in decision.pruned_objects() {
+        for path in object.paths() {
+            // The rest of the object was compared when it was written.
+            if let Some(NodeSummary { bytes, sha256, .. }) = before.get_mut(path) {
+                (*bytes, *sha256) = (object.bytes_after, Some(object.sha256_after.clone()));
+            }
+        }
+    }
     let is_other = |path: &RootPath, node: &NodeSummary| match after.get(path) {
         Some(now) => !now.is_same(node),
         None => !implied.contains(path),
@@ -111,6 +119,7 @@ fn same_but(making: &SlimInput<'_>, made: &NewImage<'_>, after: &ImageFacts) -> 
 /// The compared properties of a file system node.
 struct NodeSummary {
     what: String,
+    bytes: u64,
     /// Only files with relevant names have one.
     sha256: Option<String>,
 }
@@ -119,7 +128,7 @@ impl NodeSummary {
     fn is_same(&self, other: &Self) -> bool {
         // A hard link that became the file has another name, which may not be hashed.
         let is_hashed = self.sha256.is_some() && other.sha256.is_some();
-        self.what == other.what && (!is_hashed || self.sha256 == other.sha256)
+        self.what == other.what && self.bytes == other.bytes && (!is_hashed || self.sha256 == other.sha256)
     }
 }
 
@@ -130,17 +139,17 @@ fn tree(rootfs: &Rootfs, meant: &BTreeSet<&RootPath>) -> BTreeMap<RootPath, Node
         if meant.contains(path) {
             return;
         }
-        let (what, sha256) = match &node.kind {
-            NodeKind::Directory(_) => ("a folder".to_owned(), None),
+        let (what, bytes, sha256) = match &node.kind {
+            NodeKind::Directory(_) => ("a folder".to_owned(), 0, None),
             NodeKind::File(facts) => {
                 let elf = facts.elf.as_ref().map(|elf| (&elf.soname, &elf.needed));
-                let what = format!("a file of {} bytes {:o} {elf:?}", facts.bytes, facts.mode);
-                (what, facts.sha256.as_deref().map(str::to_owned))
+                let what = format!("a file {:o} {elf:?}", facts.mode);
+                (what, facts.bytes, facts.sha256.as_deref().map(str::to_owned))
             }
-            NodeKind::Symlink(target) => (format!("-> {}", image_linkage::escape::escape_bytes(target)), None),
-            NodeKind::Special => ("special".to_owned(), None),
+            NodeKind::Symlink(target) => (format!("-> {}", image_linkage::escape::escape_bytes(target)), 0, None),
+            NodeKind::Special => ("special".to_owned(), 0, None),
         };
-        tree.insert(path.clone(), NodeSummary { what, sha256 });
+        tree.insert(path.clone(), NodeSummary { what, bytes, sha256 });
     });
     tree
 }

@@ -3,7 +3,7 @@
 //! The steps:
 //!
 //! * [`original_image`] reads the image.
-//! * [`decision`] decides what to add and to remove.
+//! * [`decision`] decides what to add and to remove; [`gpu_code`] rewrites objects.
 //! * [`build_image`] writes the new layers beside the output.
 //! * [`final_audit`] audits the result like any image.
 //! * [`output`] moves it into place.
@@ -16,6 +16,7 @@ pub(crate) mod build_image;
 pub(crate) mod decision;
 mod error;
 pub(crate) mod final_audit;
+pub(crate) mod gpu_code;
 mod hashed_writer;
 pub(crate) mod interrupt;
 mod new_config;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::raw_object::{RawObject, field, raw};
+use crate::facts::SLIM_GPU_LABEL;
 use image_linkage::digest::Digest;
 
 /// The history text of a layer.
@@ -27,16 +28,21 @@ struct NewEntry<'a> {
     added: Option<&'a LayerHistory>,
 }
 
-/// The config with new layers. `diff_ids` lists all layers, `added` describes the last one if it is new, and
-/// `library_path` is a changed `LD_LIBRARY_PATH`.
+/// The changes to a config apart from its layers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ConfigChange<'a> {
+    /// The history of the last layer, if it is new.
+    pub added: Option<&'a LayerHistory>,
+    /// A changed `LD_LIBRARY_PATH`.
+    pub library_path: Option<&'a str>,
+    /// The GPUs that the image has code for.
+    pub label: Option<&'a str>,
+}
+
+/// The config with new layers. `diff_ids` lists all layers.
 ///
 /// Errors: Why the config is invalid.
-pub(crate) fn write_config(
-    config: &[u8],
-    diff_ids: &[Digest],
-    added: Option<&LayerHistory>,
-    library_path: Option<&str>,
-) -> Result<Vec<u8>, String> {
+pub(crate) fn write_config(config: &[u8], diff_ids: &[Digest], change: &ConfigChange<'_>) -> Result<Vec<u8>, String> {
     // An ordered map and not a type, because a type would lose unknown fields.
     let mut document: RawObject =
         serde_json::from_slice(config).map_err(|error| format!("the image's config cannot be read: {error}"))?;
@@ -45,7 +51,7 @@ pub(crate) fn write_config(
     rootfs.insert("type".to_owned(), raw(&"layers")?);
     rootfs.insert("diff_ids".to_owned(), raw(&ids)?);
     document.insert("rootfs".to_owned(), raw(&rootfs)?);
-    if let Some(path) = library_path {
+    if let Some(path) = change.library_path {
         let mut execution: RawObject = field(&document, "config").unwrap_or_default();
         let mut variables: Vec<String> = field(&execution, "Env").unwrap_or_default();
         for variable in variables.iter_mut().filter(|it| it.starts_with("LD_LIBRARY_PATH=")) {
@@ -54,7 +60,14 @@ pub(crate) fn write_config(
         execution.insert("Env".to_owned(), raw(&variables)?);
         document.insert("config".to_owned(), raw(&execution)?);
     }
-    if let Some(added) = added {
+    if let Some(gpus) = change.label {
+        let mut execution: RawObject = field(&document, "config").unwrap_or_default();
+        let mut labels: RawObject = field(&execution, "Labels").unwrap_or_default();
+        labels.insert(SLIM_GPU_LABEL.to_owned(), raw(&gpus)?);
+        execution.insert("Labels".to_owned(), raw(&labels)?);
+        document.insert("config".to_owned(), raw(&execution)?);
+    }
+    if let Some(added) = change.added {
         // The time of the original image, because the current time would make every result different.
         let created: Option<String> = field(&document, "created");
         let created = created.as_deref().unwrap_or("1970-01-01T00:00:00Z");
@@ -84,7 +97,7 @@ fn makes_layer(entry: &RawValue) -> bool {
 mod tests {
     use serde_json::Value;
 
-    use super::{LayerHistory, write_config};
+    use super::{ConfigChange, LayerHistory, write_config};
     use image_linkage::digest::Digest;
 
     fn digest(letter: char) -> Digest {
@@ -99,9 +112,36 @@ mod tests {
         }
     }
 
+    fn change<'a>(added: Option<&'a LayerHistory>, library_path: Option<&'a str>) -> ConfigChange<'a> {
+        ConfigChange {
+            added,
+            library_path,
+            label: None,
+        }
+    }
+
+    #[test]
+    fn a_label_joins_the_others() {
+        let labelled = ConfigChange {
+            label: Some("sm_90"),
+            ..ConfigChange::default()
+        };
+        for (config, expected) in [
+            ("{}", r#""config":{"Labels":{"cupti-audit.slim.gpu":"sm_90"}}"#),
+            (
+                r#"{"config":{"User":"a","Labels":{"b":"c","cupti-audit.slim.gpu":"sm_80"}}}"#,
+                r#""config":{"User":"a","Labels":{"b":"c","cupti-audit.slim.gpu":"sm_90"}}"#,
+            ),
+        ] {
+            let bytes = write_config(config.as_bytes(), &[], &labelled).unwrap();
+            let written = String::from_utf8(bytes).unwrap();
+            assert!(written.contains(expected), "{written}");
+        }
+    }
+
     fn changed(document: &str) -> String {
         let ids = [digest('a'), digest('b')];
-        let bytes = write_config(document.as_bytes(), &ids, Some(&added()), None).unwrap();
+        let bytes = write_config(document.as_bytes(), &ids, &change(Some(&added()), None)).unwrap();
         String::from_utf8(bytes)
             .unwrap()
             .replace(&ids[0].to_string(), "A")
@@ -137,14 +177,14 @@ mod tests {
             assert_eq!(history.len(), 2);
             assert_eq!(history[1]["comment"], "adds a file");
         }
-        assert!(write_config(b"[]", &[], None, None).is_err());
-        assert!(write_config(br#"{"history":7}"#, &[], Some(&added()), None).is_err());
+        assert!(write_config(b"[]", &[], &change(None, None)).is_err());
+        assert!(write_config(br#"{"history":7}"#, &[], &change(Some(&added()), None)).is_err());
     }
 
     #[test]
     fn only_the_library_path_of_the_environment_is_another_one() {
         let write = |config: &str| {
-            let bytes = write_config(config.as_bytes(), &[], None, Some("/b")).unwrap();
+            let bytes = write_config(config.as_bytes(), &[], &change(None, Some("/b"))).unwrap();
             String::from_utf8(bytes).unwrap()
         };
         assert_eq!(

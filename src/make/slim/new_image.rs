@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use super::blob_writer::WrittenBlob;
+use super::decision::SlimDecision;
 use super::new_manifest::MediaFamily;
 use super::original_image::OriginalImage;
 use super::staging_files::open_staging_file;
@@ -11,6 +12,7 @@ use super::{SlimError, interrupt};
 use crate::make::added_layer::AddedLayer;
 use image_linkage::layer::{LayerCut, rewrite_layer};
 use image_linkage::limits::Limits;
+use image_linkage::path::RootPath;
 use image_source::{Digest, Platform};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +62,7 @@ pub(crate) enum LayerOrigin {
 /// A new image that is not yet in place.
 pub(crate) struct NewImage<'a> {
     pub original: &'a OriginalImage,
+    pub(super) decision: &'a SlimDecision,
     pub platform: Platform,
     /// The layers, lowest first.
     pub layers: Vec<StoredLayer>,
@@ -95,7 +98,8 @@ impl NewImage<'_> {
             LayerOrigin::Staged(path) => interrupt::copy_interruptible(&mut open_staging_file(path)?, out),
             LayerOrigin::Again(number, cut) => {
                 let tar = self.original.tar(*number)?;
-                let written = rewrite_layer(tar, cut, self.limits, out);
+                let open = |path: &RootPath| self.decision.open_replacement(*number, path);
+                let written = rewrite_layer(tar, cut, &open, self.limits, out);
                 return written.map_err(|why| SlimError::Cannot(format!("layer {}: {why}", number + 1)));
             }
         };

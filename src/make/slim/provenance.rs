@@ -29,6 +29,45 @@ pub(crate) struct SlimProvenance {
     /// The copies that became hard links to one file, by path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub linked: Vec<LinkedFile>,
+    /// The removed GPU code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_code: Option<RemovedGpuCode>,
+}
+
+/// The GPU code that was removed from objects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RemovedGpuCode {
+    /// The GPUs whose code is complete, such as `sm_90`.
+    pub kept_for: Vec<String>,
+    /// The objects that changed, by path.
+    pub objects: Vec<RewrittenObject>,
+}
+
+/// An object without some GPU code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RewrittenObject {
+    pub path: String,
+    /// The layer that contains it, counted from 0 at the bottom.
+    pub layer: usize,
+    /// The open package that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
+    pub bytes_before: u64,
+    pub bytes_after: u64,
+    pub sha256_before: String,
+    pub sha256_after: String,
+    /// The removed code: its kind, the number of entries, and their bytes.
+    pub removed: Vec<RemovedKind>,
+}
+
+/// Removed code of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct RemovedKind {
+    pub kind: String,
+    pub entries: u32,
+    pub bytes: u64,
 }
 
 /// An image, a wheel or a folder.

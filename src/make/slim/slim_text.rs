@@ -1,8 +1,10 @@
 //! The changes to an image and their result, as text.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::added_layer::{MISLEADING, SlimInput};
+use super::gpu_code::{GpuDecision, PrunedObject, UnchangedObject, UnchangedReason};
 use super::new_image::NewImage;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
@@ -53,10 +55,115 @@ pub(crate) fn describe_decision(making: &SlimInput<'_>) -> String {
     for (path, why) in &decision.stays {
         let _ = writeln!(out, "  = {path}: {why}");
     }
+    if let Some(gpu_code) = &decision.gpu_code {
+        describe_gpu_code(&mut out, gpu_code);
+    }
     if decision.is_nothing() {
         let _ = writeln!(out, "  nothing to add and nothing to remove");
     }
     out
+}
+
+/// The removed GPU code, and the objects that keep theirs.
+fn describe_gpu_code(out: &mut String, gpu_code: &GpuDecision) {
+    let (gpus, pruned) = (&gpu_code.gpus, &gpu_code.pruned);
+    if pruned.is_empty() {
+        let _ = writeln!(out, "  no GPU code is removed");
+    } else {
+        let sum = |bytes: fn(&PrunedObject) -> u64| format_size(pruned.iter().map(bytes).sum());
+        let (before, after) = (sum(|it| it.bytes_before), sum(|it| it.bytes_after));
+        let objects = count_of(pruned.len(), "object");
+        let _ = writeln!(
+            out,
+            "  GPU code is kept for {gpus} only: {objects}, {before} before, {after} after"
+        );
+    }
+    for object in pruned {
+        let (before, after) = (format_size(object.bytes_before), format_size(object.bytes_after));
+        let kinds: Vec<String> = object.removed().iter().map(|it| it.kind.to_string()).collect();
+        let _ = writeln!(
+            out,
+            "  ~ {} {before} -> {after}: without {}",
+            object.path,
+            kinds.join(" ")
+        );
+        for link in &object.links {
+            let _ = writeln!(out, "  ~ {link}: is a link to it");
+        }
+        if let Some(why) = object.in_place_because {
+            let saved = format_size(object.saved_bytes());
+            let _ = writeln!(
+                out,
+                "    {saved} became zeros, which only a compressed layer saves: {why}"
+            );
+        }
+        for gpu in &object.compiled_for {
+            let _ = writeln!(
+                out,
+                "    some code for {gpu} is PTX: the driver compiles it at first use, as before"
+            );
+        }
+    }
+    describe_unchanged(out, &gpu_code.unchanged);
+    if !pruned.is_empty() {
+        let _ = writeln!(
+            out,
+            "  the new image runs on {gpus} only; on other GPUs, kernels fail with \"no kernel image is available\"\n  \
+             torch.cuda.get_arch_list() still lists the compiled architectures, and RECORD has the old hashes of these \
+             files\n  {NOT_RUN}"
+        );
+    }
+}
+
+/// What was not checked yet.
+const NOT_RUN: &str = "pruned objects are compared byte by byte, but were not yet run on a GPU: test the image there";
+
+/// Objects of one reason on one line, because an image has dozens of NVIDIA's libraries.
+fn describe_unchanged(out: &mut String, unchanged: &[UnchangedObject]) {
+    let mut reasons: BTreeMap<&UnchangedReason, Vec<&UnchangedObject>> = BTreeMap::new();
+    for object in unchanged {
+        reasons.entry(&object.because).or_default().push(object);
+    }
+    for (reason, objects) in reasons {
+        let because = match reason {
+            UnchangedReason::NvidiaLicence => "NVIDIA's licence forbids changes".to_owned(),
+            UnchangedReason::UnknownPackage => {
+                "of no known open package; name one with --gpu-file if its licence allows changes".to_owned()
+            }
+            UnchangedReason::NothingToSave => "nothing to save".to_owned(),
+            UnchangedReason::StaticLibrary(library) => {
+                format!("contains NVIDIA's {library}, whose licence forbids changes")
+            }
+            UnchangedReason::Obstacle(why) => why.clone(),
+        };
+        let bytes = format_size(objects.iter().map(|object| object.bytes).sum());
+        let shown: Vec<String> = objects
+            .iter()
+            .take(SHOWN)
+            .map(|object| object.path.to_string())
+            .collect();
+        let more = match objects.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let count = count_of(objects.len(), "object");
+        let _ = writeln!(
+            out,
+            "  = {count} unchanged, {bytes}: {because}: {}{more}",
+            shown.join(", ")
+        );
+    }
+}
+
+/// The objects of one reason that are named.
+const SHOWN: usize = 3;
+
+fn count_of(number: usize, noun: &str) -> String {
+    if number == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{number} {noun}s")
+    }
 }
 
 /// The rules that cause a verdict.

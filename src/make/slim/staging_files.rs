@@ -47,6 +47,11 @@ pub(super) fn open_file(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
+/// Removes a file that is not needed any more.
+pub(super) fn remove_staging_file(path: &Path) -> Result<(), SlimError> {
+    std::fs::remove_file(path).map_err(|error| io_error(path, error))
+}
+
 pub(super) fn open_staging_file(path: &Path) -> Result<File, SlimError> {
     open_file(path).map_err(|error| io_error(path, error))
 }

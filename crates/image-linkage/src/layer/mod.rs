@@ -41,7 +41,7 @@ pub use layer_entries::LayerEntries;
 pub use layer_writer::LayerWriter;
 pub use node_access::{FileCapabilities, NodeAccess};
 pub use pipeline::index_layer;
-pub use rewrite::{LayerCut, extract_files, resolve_hardlink, rewrite_layer};
+pub use rewrite::{LayerCut, OpenReplacement, ReplacedFile, extract_files, resolve_hardlink, rewrite_layer};
 pub use rpm_database::{RPM_DATABASES, RpmPackage, is_rpm_database, rpm_packages};
 pub use tar_header::is_tar;
 pub use tar_headers::{HeaderError, HeaderReader, TarItem};

@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
+use gpu_code::DeviceCode;
+
 use super::header_edit::{HeaderChange, edit_headers};
-use super::index::{LayerEntry, LayerIndex};
+use super::index::{FileFacts, LayerEntry, LayerIndex};
 use super::installed_list::{is_installed_list, remove_listed_files, shorten_list};
 use super::layer_writer::LayerWriter;
 use super::tar_header::{BLOCK, padding};
@@ -33,9 +35,25 @@ pub struct LayerCut {
     /// Files with equal bytes, owner and mode, each with the representative of its group. The first in the tar stays a
     /// file; the others become hard links to it.
     pub twins: BTreeMap<RootPath, RootPath>,
+    /// Files with new content. Their hard links follow.
+    pub replaced: BTreeMap<RootPath, ReplacedFile>,
     /// All files removed from the image, from any layer. Lists of installed files no longer name them.
     pub unlisted: BTreeSet<RootPath>,
 }
+
+/// The new content of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReplacedFile {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its SHA-256 in hexadecimal.
+    pub sha256: Box<str>,
+    /// The GPU code of an object.
+    pub device_code: Option<Box<DeviceCode>>,
+}
+
+/// Opens the new content of a file of the layer.
+pub type OpenReplacement<'a> = &'a dyn Fn(&RootPath) -> io::Result<Box<dyn Read>>;
 
 impl LayerCut {
     /// Computes the effects of removing `paths` from the layer. Directories are never removed.
@@ -71,16 +89,21 @@ impl LayerCut {
 
     /// Whether the layer is unchanged.
     pub fn is_empty(&self) -> bool {
-        self.gone.is_empty() && self.whiteouts.is_empty() && self.twins.is_empty()
+        self.gone.is_empty() && self.whiteouts.is_empty() && self.twins.is_empty() && self.replaced.is_empty()
     }
 
     /// The index of the layer after the cut. Only the tar can tell which of several twins becomes the file, and the new
     /// length of a shortened list.
     pub fn apply(&self, layer: &LayerIndex) -> LayerIndex {
         let mut after = layer.clone();
+        for (path, replaced) in &self.replaced {
+            if let Some(LayerEntry::File(facts)) = after.entries.get_mut(path) {
+                *facts = Arc::new(replaced.apply(facts));
+            }
+        }
         for (file, heir) in &self.heirs {
-            if let Some(entry) = layer.entries.get(file.as_bytes()) {
-                after.entries.insert(heir, entry.clone());
+            if let Some(entry) = after.entries.get(file.as_bytes()).cloned() {
+                after.entries.insert(heir, entry);
             }
         }
         for (path, target) in &self.relinked {
@@ -104,23 +127,44 @@ impl LayerCut {
     }
 }
 
+impl ReplacedFile {
+    /// The facts of a file with this content.
+    fn apply(&self, facts: &FileFacts) -> FileFacts {
+        let mut facts = facts.clone();
+        facts.bytes = self.bytes;
+        if facts.sha256.is_some() {
+            facts.sha256 = Some(self.sha256.clone());
+        }
+        if let Some(elf) = &mut facts.elf {
+            elf.device_code.clone_from(&self.device_code);
+        }
+        facts
+    }
+}
+
 /// The member of the layer that a hard link resolves to; `None` if it is in a lower layer.
 pub fn resolve_hardlink<'l>(layer: &'l LayerIndex, target: &'l RootPath) -> Option<&'l RootPath> {
     let (path, entry) = layer.follow_hardlink(target);
     entry.map(|_| path)
 }
 
-/// Writes the tar from `reader` to `out` with the cut applied.
+/// Writes the tar from `reader` to `out` with the cut applied. `open` opens the content of replaced files.
 ///
-/// Errors: The damage and its byte offset, and errors of `reader` and `out`.
-pub fn rewrite_layer(reader: impl Read, cut: &LayerCut, limits: &Limits, out: &mut dyn Write) -> Result<(), String> {
+/// Errors: The damage and its byte offset, and errors of `reader`, `open` and `out`.
+pub fn rewrite_layer(
+    reader: impl Read,
+    cut: &LayerCut,
+    open: OpenReplacement<'_>,
+    limits: &Limits,
+    out: &mut dyn Write,
+) -> Result<(), String> {
     let mut members = TarMembers::new(reader, limits);
     let mut firsts = BTreeMap::new();
     loop {
         match members.next()? {
             TarItem::End => break,
             TarItem::Global => out.write_all(members.raw()).map_err(|error| error.to_string())?,
-            TarItem::Member(found) => member(&mut members, &found, cut, &mut firsts, out)?,
+            TarItem::Member(found) => member(&mut members, &found, (cut, open), &mut firsts, out)?,
         }
     }
     // Read trailing bytes, too: they belong to the source's digest.
@@ -171,7 +215,7 @@ const LIST_BYTES: u64 = 16 << 20;
 fn member<'c, R: Read>(
     members: &mut TarMembers<'_, R>,
     found: &TarMember,
-    cut: &'c LayerCut,
+    (cut, open): (&'c LayerCut, OpenReplacement<'_>),
     firsts: &mut BTreeMap<&'c RootPath, RootPath>,
     out: &mut dyn Write,
 ) -> Result<(), String> {
@@ -195,6 +239,20 @@ fn member<'c, R: Read>(
             )
         }
     };
+    if let Some(replaced) = cut.replaced.get(&path).filter(|_| found.kind.has_content()) {
+        let mut content = open(&path)
+            .map_err(|error| format!("{path}: {error}"))?
+            .take(replaced.bytes);
+        let size = (replaced.bytes != found.stored).then_some(replaced.bytes);
+        write_headers(members.raw(), found, at, &HeaderChange { size, ..change }, out)?;
+        members.note(at, found)?;
+        members.read(bytes, |_| ())?;
+        let copied = io::copy(&mut content, out).map_err(|error| format!("{path}: {error}"))?;
+        if copied < replaced.bytes {
+            return Err(format!("{path}: its new content is too short"));
+        }
+        return write_padding(replaced.bytes, out);
+    }
     let is_plain = change.is_nothing() && found.sparse.is_none() && found.kind.has_content();
     if let Some(group) = cut.twins.get(&path).filter(|_| is_plain) {
         if let Some(first) = firsts.get(group) {
@@ -264,12 +322,17 @@ fn shorten<R: Read>(
         },
         out,
     )?;
+    out.write_all(&content).map_err(|error| error.to_string())?;
+    write_padding(bytes, out)?;
+    members.note(path, found)
+}
+
+/// Writes the zeros behind content of this size.
+fn write_padding(bytes: u64, out: &mut dyn Write) -> Result<(), String> {
     let padding = usize::try_from(padding(bytes)).unwrap_or(0);
     let zeros = [0; BLOCK];
-    let mut write = |bytes: &[u8]| out.write_all(bytes).map_err(|error| error.to_string());
-    write(&content)?;
-    write(zeros.get(..padding).unwrap_or_default())?;
-    members.note(path, found)
+    let zeros = zeros.get(..padding).unwrap_or_default();
+    out.write_all(zeros).map_err(|error| error.to_string())
 }
 
 fn copy<R: Read>(members: &mut TarMembers<'_, R>, bytes: u64, out: &mut dyn Write) -> Result<(), String> {

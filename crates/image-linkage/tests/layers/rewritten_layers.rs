@@ -9,7 +9,7 @@ use std::io::Read as _;
 use crate::raw::{Header, Tar};
 use crate::{index, tree};
 use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerEntry, LayerIndex, WantedFiles};
-use image_linkage::layer::{LayerCut, extract_files, resolve_hardlink, rewrite_layer};
+use image_linkage::layer::{LayerCut, ReplacedFile, extract_files, resolve_hardlink, rewrite_layer};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs;
@@ -20,12 +20,17 @@ fn paths(paths: &[&str]) -> BTreeSet<RootPath> {
     paths.iter().map(|path| RootPath::from(*path)).collect()
 }
 
+/// For cuts that replace nothing.
+fn no_content(path: &RootPath) -> std::io::Result<Box<dyn std::io::Read>> {
+    panic!("{path} is not replaced")
+}
+
 /// The tar without `gone`. Its index must equal the predicted one.
 pub fn cut(tar: &[u8], gone: &[&str]) -> Vec<u8> {
     let before = index(tar).unwrap();
     let cut = LayerCut::new(&before, &paths(gone));
     let mut out = Vec::new();
-    rewrite_layer(tar, &cut, &Limits::default(), &mut out).unwrap();
+    rewrite_layer(tar, &cut, &no_content, &Limits::default(), &mut out).unwrap();
     let (after, predicted) = (index(&out).unwrap(), cut.apply(&before));
     assert_eq!(after.entries, predicted.entries);
     assert_eq!((after.whiteouts, after.opaque), (predicted.whiteouts, predicted.opaque));
@@ -65,7 +70,7 @@ fn a_list_of_installed_files_is_predicted_without_the_removed_files_and_a_remove
         let mut cut = LayerCut::new(&before, &paths(gone));
         cut.unlisted = paths(gone);
         let mut out = Vec::new();
-        rewrite_layer(tar.as_slice(), &cut, &Limits::default(), &mut out).unwrap();
+        rewrite_layer(tar.as_slice(), &cut, &no_content, &Limits::default(), &mut out).unwrap();
         let kept = |index: &LayerIndex| match index.entries.get(list.as_bytes()) {
             Some(LayerEntry::File(facts)) => facts.kept.as_deref().map(<[u8]>::to_vec),
             _ => None,
@@ -74,6 +79,51 @@ fn a_list_of_installed_files_is_predicted_without_the_removed_files_and_a_remove
         assert_eq!(predicted, written, "{gone:?}");
         let stays = (gone.len() == 1).then(|| b"a/two.so,,\n".to_vec());
         assert_eq!(predicted, stays, "{gone:?}");
+    }
+}
+
+#[test]
+fn a_replaced_file_has_its_new_content_under_all_its_names() {
+    let layer = Layer::new()
+        .executable("a/x", vec![1; 3000])
+        .hardlink("a/y", "a/x")
+        .file("b", "same");
+    let before = index(&layer.tar()).unwrap();
+    for (gone, expected) in [
+        (&[][..], "a/x 600, a/y -> /a/x, b 4"),
+        (&["a/y"], "a/x 600, b 4"),
+        // The link takes over the new content.
+        (&["a/x"], "a/y 600, b 4"),
+    ] {
+        let mut cut = LayerCut::new(&before, &paths(gone));
+        assert_eq!(cut.is_empty(), gone.is_empty());
+        let replaced = ReplacedFile {
+            bytes: 600,
+            ..ReplacedFile::default()
+        };
+        cut.replaced.insert("a/x".into(), replaced);
+        let open = |path: &RootPath| -> std::io::Result<Box<dyn std::io::Read>> {
+            assert_eq!(path.to_string(), "/a/x");
+            Ok(Box::new([2; 600].as_slice()))
+        };
+        let mut out = Vec::new();
+        rewrite_layer(layer.tar().as_slice(), &cut, &open, &Limits::default(), &mut out).unwrap();
+        let after = index(&out).unwrap();
+        assert_eq!(after.entries, cut.apply(&before).entries);
+        let entries = after.entries.iter().filter_map(|(path, entry)| match entry {
+            LayerEntry::File(facts) => Some(format!("{} {}", &path.to_string()[1..], facts.bytes)),
+            LayerEntry::Hardlink(target) => Some(format!("{} -> {target}", &path.to_string()[1..])),
+            _ => None,
+        });
+        let mut entries: Vec<String> = entries.collect();
+        entries.sort();
+        assert_eq!(entries.join(", "), expected);
+        let mut archive = tar::Archive::new(out.as_slice());
+        let mut entries = archive.entries().unwrap().map(Result::unwrap);
+        let mut content = Vec::new();
+        let replaced = entries.find(|entry| entry.size() == 600);
+        replaced.unwrap().read_to_end(&mut content).unwrap();
+        assert_eq!(content, [2; 600]);
     }
 }
 
@@ -90,7 +140,7 @@ fn other_header_fields_are_kept_with_the_file() {
         .end();
     let cut = LayerCut::new(&index(&tar).unwrap(), &paths(&["lib/x"]));
     let mut out = Vec::new();
-    rewrite_layer(tar.as_slice(), &cut, &Limits::default(), &mut out).unwrap();
+    rewrite_layer(tar.as_slice(), &cut, &no_content, &Limits::default(), &mut out).unwrap();
     let mut archive = tar::Archive::new(out.as_slice());
     let mut found = Vec::new();
     for entry in archive.entries().unwrap() {

@@ -71,6 +71,8 @@ fn add_preloads(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>, refer
 /// The file in which `slim` records the added and removed files. It names files but uses none.
 // /usr/share is for architecture-independent files of programs (FHS 3.0, section 4.11).
 pub const PROVENANCE_PLACE: &str = "usr/share/cupti-audit/proof.json";
+/// The label of an image that only has the GPU code for these GPUs, such as `sm_80,sm_90`.
+pub const SLIM_GPU_LABEL: &str = "cupti-audit.slim.gpu";
 
 /// Adds the references of scripts and of programs' settings.
 pub(super) fn add_texts(mentioned: &NamedFiles<'_>, inventory: &ObjectInventory, references: &mut ReferenceList<'_>) {

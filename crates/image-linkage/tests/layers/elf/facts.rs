@@ -58,6 +58,7 @@ fn need(file: &str, versions: &[(&str, bool)]) -> VersionNeed {
 /// The facts of [`rich`], except for machine-dependent ones.
 fn expected() -> ElfFacts {
     ElfFacts {
+        device_code: None,
         ident: *b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0",
         kind: 3,
         machine: 62,

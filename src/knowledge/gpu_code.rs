@@ -1,0 +1,146 @@
+//! The objects from which GPU code may be removed (`profiles/gpu-code.yaml`).
+//!
+//! NVIDIA's licence forbids changes of its libraries (EULA of the CUDA toolkit, "Distribution Requirements" and
+//! "Limitations"). So an object may change only if it belongs to an open package, or the user names it.
+
+use image_linkage::path::RootPath;
+use serde::Deserialize;
+
+use super::mistake::TextMistake;
+use super::patterns::compile_glob;
+use super::yaml_text::YamlText;
+
+/// The objects of open packages, and the signs of NVIDIA's code.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuCodeTable {
+    /// The packages whose objects may change.
+    #[serde(default)]
+    pub packages: Vec<OpenPackage>,
+    /// The names of NVIDIA's libraries.
+    #[serde(default)]
+    pub nvidia: NvidiaNames,
+    /// Texts in objects that contain code of NVIDIA's static libraries.
+    #[serde(default, rename = "static")]
+    pub static_libraries: Vec<StaticLibraryText>,
+}
+
+/// A package with an open licence.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenPackage {
+    /// The name of the distribution.
+    pub package: String,
+    /// The licence as an SPDX expression.
+    pub licence: String,
+    /// The address of the licence or the sources.
+    pub source: String,
+    /// The ends of its objects' paths. A `*` matches within a name.
+    pub files: Vec<String>,
+}
+
+/// The names of NVIDIA's libraries.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NvidiaNames {
+    /// Names of folders, anywhere in a path.
+    pub folders: Vec<String>,
+    /// File names.
+    pub names: Vec<String>,
+}
+
+/// A text that shows code of a static library.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StaticLibraryText {
+    /// The text, outside the GPU code.
+    pub text: String,
+    /// The library's name for people.
+    pub library: String,
+}
+
+/// Who made an object.
+#[derive(Debug, Clone, Copy)]
+pub enum ObjectOrigin<'t> {
+    /// NVIDIA, so it never changes.
+    Nvidia,
+    /// A package with an open licence.
+    Open(&'t OpenPackage),
+    /// Not known.
+    Unknown,
+}
+
+impl GpuCodeTable {
+    /// Adds the rows of another file.
+    ///
+    /// Errors: A pattern that is invalid.
+    pub(super) fn add(&mut self, text: YamlText<'_>, more: Self) -> Result<(), TextMistake> {
+        for (number, package) in more.packages.iter().enumerate() {
+            for pattern in &package.files {
+                let check = compile_glob(pattern);
+                check.map_err(|why| text.mistake(&["packages", &number.to_string(), "files"], why))?;
+            }
+        }
+        for pattern in more.nvidia.folders.iter().chain(&more.nvidia.names) {
+            compile_glob(pattern).map_err(|why| text.mistake(&["nvidia"], why))?;
+        }
+        self.packages.extend(more.packages);
+        self.nvidia.folders.extend(more.nvidia.folders);
+        self.nvidia.names.extend(more.nvidia.names);
+        self.static_libraries.extend(more.static_libraries);
+        Ok(())
+    }
+
+    /// Who made the object at a path.
+    pub fn origin(&self, path: &RootPath) -> ObjectOrigin<'_> {
+        // Compiled at each use: a few objects of an image have GPU code.
+        let matches = |pattern: &str, text: &[u8]| {
+            let text = std::path::Path::new(std::ffi::OsStr::new(std::str::from_utf8(text).unwrap_or_default()));
+            compile_glob(pattern).is_ok_and(|set| set.is_match(text))
+        };
+        let bytes = path.as_bytes();
+        let mut folders = path.folders();
+        let is_nvidia = self.nvidia.names.iter().any(|name| matches(name, path.name()))
+            || folders.any(|folder| self.nvidia.folders.iter().any(|name| matches(name, folder.name())));
+        if is_nvidia {
+            return ObjectOrigin::Nvidia;
+        }
+        let has = |package: &&OpenPackage| {
+            let mut files = package.files.iter();
+            files.any(|end| matches(&format!("**/{end}"), bytes))
+        };
+        self.packages
+            .iter()
+            .find(has)
+            .map_or(ObjectOrigin::Unknown, ObjectOrigin::Open)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ObjectOrigin;
+    use crate::knowledge::Knowledge;
+    use image_linkage::path::RootPath;
+
+    #[test]
+    fn only_objects_of_open_packages_may_change() {
+        let table = &Knowledge::built_in().tables.gpu_code;
+        let origin = |path: &str| match table.origin(&RootPath::from(path)) {
+            ObjectOrigin::Nvidia => "NVIDIA",
+            ObjectOrigin::Open(package) => &package.package,
+            ObjectOrigin::Unknown => "unknown",
+        };
+        for (path, expected) in [
+            ("usr/lib/python3/site-packages/torch/lib/libtorch_cuda.so", "torch"),
+            ("torch/lib/libtorch_cuda.so", "torch"),
+            ("opt/x/torch/lib/libtorch_nvshmem.so", "unknown"),
+            ("opt/x/torch/lib/libcublas.so.12", "NVIDIA"),
+            ("opt/site-packages/nvidia/nccl/lib/libnccl.so.2", "NVIDIA"),
+            ("opt/nvidia/torch/lib/libtorch_cuda.so", "NVIDIA"),
+            ("opt/notnvidia/torch/lib/libtorch_cuda.so", "torch"),
+            ("opt/mytorch/lib/libtorch_cuda.so", "unknown"),
+        ] {
+            assert_eq!(origin(path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! Removes GPU code for other GPUs from the objects of open packages.
+//!
+//! The objects are extracted from their layers, rewritten and compared with the originals. An object that cannot be
+//! rewritten with certainty stays as it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use aho_corasick::AhoCorasick;
+use gpu_code::{
+    CodeAmount, CodeKind, DeviceCode, DeviceCodeScanner, GpuArchitecture, KeptPtx, Obstacle, PrunePlan, PruneTarget,
+    PruneWay, plan_pruning, verify_pruned,
+};
+use image_linkage::layer::{ReplacedFile, extract_files};
+use image_linkage::limits::Limits;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{NodeKind, Rootfs};
+
+use super::hashed_writer::HashedWriter;
+use super::original_image::OriginalImage;
+use super::staging_files::{StagingFile, io_error, open_staging_file, remove_staging_file};
+use super::{SlimError, interrupt};
+use crate::knowledge::gpu::GpuTable;
+use crate::knowledge::gpu_code::{GpuCodeTable, ObjectOrigin};
+
+/// The GPUs that the new image is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GpuRequest {
+    target: PruneTarget,
+    /// Objects of unknown packages that may change.
+    files: BTreeSet<RootPath>,
+}
+
+impl GpuRequest {
+    /// The request for GPUs by name; `None` without names.
+    ///
+    /// Errors: A GPU that is unknown or not supported.
+    pub(crate) fn new(
+        names: &[String],
+        files: &[String],
+        ptx: KeptPtx,
+        gpus: &GpuTable,
+    ) -> Result<Option<Self>, String> {
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let mut found = BTreeSet::new();
+        for name in names {
+            let capability = &gpus.find(name)?.capability;
+            let gpu = GpuArchitecture::of_capability(capability);
+            found.insert(gpu.ok_or_else(|| format!("compute capability {capability} has no number"))?);
+        }
+        let target = PruneTarget::new(found.into_iter().collect(), ptx);
+        let target = target.map_err(|why| format!("--gpu {}: {why}", names.join(",")))?;
+        let files = files.iter().map(|file| RootPath::new(file.as_bytes())).collect();
+        Ok(Some(Self { target, files }))
+    }
+
+    /// The GPUs as `sm_80,sm_90`.
+    pub(crate) fn gpus(&self) -> String {
+        let names: Vec<String> = self.target.gpus().iter().map(ToString::to_string).collect();
+        names.join(",")
+    }
+
+    /// Checks that an image that was already made for some GPUs has the code for these.
+    ///
+    /// Errors: It has not.
+    pub(crate) fn check_label(&self, label: Option<&str>) -> Result<(), String> {
+        let Some(label) = label else { return Ok(()) };
+        let has = |gpu: &GpuArchitecture| label.split(',').any(|made| made == gpu.to_string());
+        match self.target.gpus().iter().find(|gpu| !has(gpu)) {
+            Some(gpu) => Err(format!(
+                "the image was made for {label} with slim --gpu, so code for {gpu} may be gone; start from the original image"
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The changes to GPU code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GpuDecision {
+    /// The GPUs as `sm_80,sm_90`.
+    pub gpus: String,
+    /// The rewritten objects, by path.
+    pub pruned: Vec<PrunedObject>,
+    /// The objects that stay as they are, by path.
+    pub unchanged: Vec<UnchangedObject>,
+}
+
+/// A rewritten object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PrunedObject {
+    /// The first of its paths in the image.
+    pub path: RootPath,
+    /// Its other paths.
+    pub links: Vec<RootPath>,
+    /// The layer that contains it, and its path there.
+    pub layer: usize,
+    pub stored: RootPath,
+    /// The open package that it belongs to; `None` if the user named the file.
+    pub package: Option<String>,
+    pub bytes_before: u64,
+    pub bytes_after: u64,
+    pub sha256_before: String,
+    pub sha256_after: String,
+    pub code_before: DeviceCode,
+    pub code_after: DeviceCode,
+    /// Why the file keeps its size; `None` if it becomes smaller.
+    pub in_place_because: Option<&'static str>,
+    /// The GPUs for which some code is only PTX.
+    pub compiled_for: Vec<GpuArchitecture>,
+    /// The new object in the staging folder.
+    pub content: PathBuf,
+}
+
+/// An object that stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UnchangedObject {
+    pub path: RootPath,
+    pub bytes: u64,
+    pub because: UnchangedReason,
+}
+
+/// Why an object stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum UnchangedReason {
+    NvidiaLicence,
+    UnknownPackage,
+    NothingToSave,
+    /// It contains code of this static library of NVIDIA.
+    StaticLibrary(String),
+    Obstacle(String),
+}
+
+impl PrunedObject {
+    /// The file for the index of its layer.
+    pub(crate) fn replaced(&self) -> ReplacedFile {
+        ReplacedFile {
+            bytes: self.bytes_after,
+            sha256: self.sha256_after.clone().into_boxed_str(),
+            device_code: Some(Box::new(self.code_after.clone())),
+        }
+    }
+
+    /// The removed code by kind.
+    pub(crate) fn removed(&self) -> Vec<CodeAmount> {
+        let mut kinds: BTreeMap<CodeKind, CodeAmount> = BTreeMap::new();
+        for amount in self.code_before.amounts() {
+            let sum = kinds.entry(amount.kind).or_insert(CodeAmount {
+                entries: 0,
+                bytes: 0,
+                ..*amount
+            });
+            (sum.entries, sum.bytes) = (sum.entries + amount.entries, sum.bytes + amount.bytes);
+        }
+        for amount in self.code_after.amounts() {
+            if let Some(sum) = kinds.get_mut(&amount.kind) {
+                sum.entries = sum.entries.saturating_sub(amount.entries);
+                sum.bytes = sum.bytes.saturating_sub(amount.bytes);
+            }
+        }
+        kinds.into_values().filter(|amount| amount.entries > 0).collect()
+    }
+
+    /// The saved bytes of GPU code. In place, the file keeps its size.
+    pub(crate) fn saved_bytes(&self) -> u64 {
+        self.code_before.bytes().saturating_sub(self.code_after.bytes())
+    }
+
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &RootPath> {
+        std::iter::once(&self.path).chain(&self.links)
+    }
+}
+
+/// An object with GPU code in a layer.
+struct FoundObject {
+    paths: Vec<RootPath>,
+    bytes: u64,
+}
+
+/// The image whose objects are rewritten.
+pub(crate) struct PruneInput<'a> {
+    pub original: &'a OriginalImage,
+    /// Its file system.
+    pub merged: &'a Rootfs,
+    /// The paths that are removed anyway.
+    pub gone: &'a BTreeSet<RootPath>,
+    pub table: &'a GpuCodeTable,
+    pub limits: &'a Limits,
+    /// A folder for the new objects.
+    pub folder: &'a Path,
+}
+
+/// Rewrites the objects of an image.
+///
+/// Errors: A layer or file cannot be read or written; a named file is no object with GPU code.
+pub(crate) fn prune_objects(request: &GpuRequest, input: &PruneInput<'_>) -> Result<GpuDecision, SlimError> {
+    let mut decision = GpuDecision {
+        gpus: request.gpus(),
+        pruned: Vec::new(),
+        unchanged: Vec::new(),
+    };
+    let found = find_objects(input);
+    let named = request
+        .files
+        .iter()
+        .find(|file| !found.values().any(|object| object.paths.contains(file)));
+    if let Some(file) = named {
+        return Err(SlimError::Cannot(format!(
+            "--gpu-file {file}: the image has no such object with GPU code"
+        )));
+    }
+    let mut wanted: BTreeMap<usize, BTreeMap<RootPath, FoundObject>> = BTreeMap::new();
+    for ((layer, stored), object) in found {
+        match may_change(request, input.table, &object) {
+            Ok(()) => {
+                wanted.entry(layer).or_default().insert(stored, object);
+            }
+            Err(because) => decision.unchanged.extend(object.unchanged(because)),
+        }
+    }
+    for (layer, objects) in wanted {
+        let places = extract_objects(input, layer, &objects)?;
+        for (stored, object) in objects {
+            let Some(place) = places.get(&stored) else { continue };
+            let pruned = prune_object(request, input.table, &object, place)?;
+            // The original is large, and not needed any more.
+            remove_staging_file(place)?;
+            match pruned {
+                Ok(pruned) => decision.pruned.push(PrunedObject {
+                    layer,
+                    stored,
+                    ..pruned
+                }),
+                Err(because) => decision.unchanged.extend(object.unchanged(because)),
+            }
+        }
+    }
+    decision.pruned.sort_by(|one, other| one.path.cmp(&other.path));
+    decision.unchanged.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(decision)
+}
+
+/// The visible objects with GPU code, by layer and path there.
+fn find_objects(input: &PruneInput<'_>) -> BTreeMap<(usize, RootPath), FoundObject> {
+    let mut found: BTreeMap<(usize, RootPath), FoundObject> = BTreeMap::new();
+    input.merged.visit(|path, _, node| {
+        let NodeKind::File(facts) = &node.kind else { return };
+        let has_code = facts.elf.as_ref().is_some_and(|elf| elf.device_code.is_some());
+        if !has_code || input.gone.contains(path) {
+            return;
+        }
+        if let Some(place) = input.original.locate_file(input.merged, path) {
+            let object = found.entry(place).or_insert_with(|| FoundObject {
+                paths: Vec::new(),
+                bytes: facts.bytes,
+            });
+            object.paths.push(path.clone());
+        }
+    });
+    found
+}
+
+impl FoundObject {
+    fn unchanged(&self, because: UnchangedReason) -> Option<UnchangedObject> {
+        Some(UnchangedObject {
+            path: self.paths.first()?.clone(),
+            bytes: self.bytes,
+            because,
+        })
+    }
+}
+
+/// Whether the licence allows a change, by all names of the object.
+fn may_change(request: &GpuRequest, table: &GpuCodeTable, object: &FoundObject) -> Result<(), UnchangedReason> {
+    let mut is_open = false;
+    for path in &object.paths {
+        match table.origin(path) {
+            ObjectOrigin::Nvidia => return Err(UnchangedReason::NvidiaLicence),
+            ObjectOrigin::Open(_) => is_open = true,
+            ObjectOrigin::Unknown => is_open |= request.files.contains(path),
+        }
+    }
+    if is_open {
+        Ok(())
+    } else {
+        Err(UnchangedReason::UnknownPackage)
+    }
+}
+
+/// Extracts the objects of one layer, and returns their places. A sparse file has none.
+fn extract_objects(
+    input: &PruneInput<'_>,
+    layer: usize,
+    objects: &BTreeMap<RootPath, FoundObject>,
+) -> Result<BTreeMap<RootPath, PathBuf>, SlimError> {
+    let stored: BTreeSet<RootPath> = objects.keys().cloned().collect();
+    // Numbered, so that a name from the image never becomes a host path.
+    let places: BTreeMap<RootPath, PathBuf> = stored
+        .iter()
+        .enumerate()
+        .map(|(number, path)| (path.clone(), input.folder.join(format!("object-{layer}-{number}"))))
+        .collect();
+    let mut files: BTreeMap<RootPath, StagingFile> = BTreeMap::new();
+    extract_files(input.original.tar(layer)?, &stored, input.limits, |path, piece| {
+        if piece.is_empty() {
+            let place = places.get(path).cloned().unwrap_or_default();
+            // A later member of the same path replaces the earlier one.
+            files.insert(path.clone(), StagingFile::create(place)?);
+        }
+        files.get_mut(path).map_or(Ok(()), |file| file.write_all(piece))
+    })
+    .map_err(SlimError::Cannot)?;
+    Ok(places
+        .into_iter()
+        .filter(|(path, _)| files.contains_key(path))
+        .collect())
+}
+
+/// Rewrites one extracted object, or tells why not.
+fn prune_object(
+    request: &GpuRequest,
+    table: &GpuCodeTable,
+    object: &FoundObject,
+    place: &Path,
+) -> Result<Result<PrunedObject, UnchangedReason>, SlimError> {
+    let source = open_staging_file(place)?;
+    let planned = match plan_pruning(&source, &request.target, PruneWay::Compact) {
+        Ok(plan) => plan,
+        Err(why) => return obstacle(why, place),
+    };
+    if let Some(library) = static_library(table, place)? {
+        return Ok(Err(UnchangedReason::StaticLibrary(library)));
+    }
+    let content = place.with_extension("new");
+    let (sha256_after, code_after) = write_object(&planned, &source, &content)?;
+    if let Err(why) = verify_pruned(&source, &open_staging_file(&content)?, &request.target) {
+        remove_staging_file(&content)?;
+        return obstacle(why, place);
+    }
+    let mut hashing = HashedWriter::new(std::io::sink());
+    interrupt::copy_interruptible(&mut open_staging_file(place)?, &mut hashing)
+        .map_err(|error| io_error(place, error))?;
+    let (_, sha256_before, _) = hashing.finish();
+    let compiled_for = |gpu: &&GpuArchitecture| planned.code_before.coverage(**gpu).only_ptx > 0;
+    let compiled_for = request.target.gpus().iter().filter(compiled_for).copied().collect();
+    let mut paths = object.paths.iter().cloned();
+    let packages = object.paths.iter().filter_map(|path| match table.origin(path) {
+        ObjectOrigin::Open(package) => Some(package.package.clone()),
+        _ => None,
+    });
+    Ok(Ok(PrunedObject {
+        path: paths.next().unwrap_or_default(),
+        links: paths.collect(),
+        layer: 0,
+        stored: RootPath::default(),
+        package: packages.min(),
+        bytes_before: planned.bytes_before,
+        bytes_after: planned.bytes_after,
+        sha256_before: sha256_before.digest().to_owned(),
+        sha256_after,
+        code_before: planned.code_before,
+        code_after,
+        in_place_because: planned.in_place_because,
+        compiled_for,
+        content,
+    }))
+}
+
+/// An object that stays, or an error of the host.
+fn obstacle<T>(why: Obstacle, place: &Path) -> Result<Result<T, UnchangedReason>, SlimError> {
+    match why {
+        Obstacle::NoCode | Obstacle::NoSaving => Ok(Err(UnchangedReason::NothingToSave)),
+        Obstacle::Unexpected(why) => Ok(Err(UnchangedReason::Obstacle(why.to_owned()))),
+        // A truncated object is damage of the image, not of the host.
+        Obstacle::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            Ok(Err(UnchangedReason::Obstacle("it ends before its tables".to_owned())))
+        }
+        Obstacle::Io(error) => Err(io_error(place, error)),
+    }
+}
+
+/// Writes the new object. Returns its SHA-256 and its GPU code as an audit will see it.
+fn write_object(plan: &PrunePlan, source: &File, content: &Path) -> Result<(String, DeviceCode), SlimError> {
+    let file = StagingFile::create(content.to_owned()).map_err(|error| io_error(content, error))?;
+    let mut out = HashedWriter::new(BufWriter::with_capacity(1 << 20, file));
+    plan.write(source, &mut InterruptibleWriter(&mut out))
+        .and_then(|()| out.flush())
+        .map_err(|error| io_error(content, error))?;
+    let (_, digest, _) = out.finish();
+    let mut scanner = CodeScan(DeviceCodeScanner::default());
+    interrupt::copy_interruptible(&mut open_staging_file(content)?, &mut scanner)
+        .map_err(|error| io_error(content, error))?;
+    Ok((digest.digest().to_owned(), scanner.0.finish().unwrap_or_default()))
+}
+
+/// The first static library of NVIDIA whose code is in an object.
+fn static_library(table: &GpuCodeTable, place: &Path) -> Result<Option<String>, SlimError> {
+    let texts = table.static_libraries.iter().map(|row| row.text.as_bytes());
+    let searcher = AhoCorasick::new(texts).map_err(|error| SlimError::Cannot(error.to_string()))?;
+    let source = interrupt::InterruptibleReader(open_staging_file(place)?);
+    let found = searcher.stream_find_iter(source).next().transpose();
+    let found = found.map_err(|error| io_error(place, error))?;
+    let row = found.and_then(|found| table.static_libraries.get(found.pattern().as_usize()));
+    Ok(row.map(|row| row.library.clone()))
+}
+
+/// Passes written bytes to the scanner.
+struct CodeScan(DeviceCodeScanner);
+
+impl Write for CodeScan {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.push(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A writer that fails after a stop request.
+struct InterruptibleWriter<'a>(&'a mut dyn Write);
+
+impl Write for InterruptibleWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        interrupt::check_interrupt()?;
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
