@@ -106,6 +106,14 @@ pub struct GpuArgs {
     pub gpus: Vec<String>,
 }
 
+/// The GPUs that a new image is for. No variable sets them: one that is meant for audits must not change an image.
+#[derive(Debug, Default, Args)]
+pub struct TargetGpuArgs {
+    /// GPU that the new image is for, such as h100 or 9.0 (repeatable)
+    #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',', value_parser = trimmed)]
+    pub gpus: Vec<String>,
+}
+
 /// How to treat a verdict that depends on assumptions.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Assumptions")]

@@ -80,6 +80,14 @@ impl GpuTable {
         })
     }
 
+    /// The capabilities of GPUs that [`find`](Self::find) knows: each once, oldest first.
+    ///
+    /// Errors: A message that a GPU is unknown.
+    pub fn find_all(&self, names: &[String]) -> Result<Vec<&GpuCapability>, String> {
+        let found: Vec<&GpuCapability> = names.iter().map(|name| self.find(name)).collect::<Result<_, _>>()?;
+        Ok(self.capabilities.iter().filter(|known| found.contains(known)).collect())
+    }
+
     /// Finds a GPU by its model in the driver's words, such as `NVIDIA A100-SXM4-40GB` or `NVIDIA GeForce RTX 4090`.
     pub fn of_model(&self, model: &str) -> Option<&GpuCapability> {
         let words: Vec<String> = model.to_lowercase().split([' ', '-']).map(str::to_owned).collect();
@@ -190,6 +198,22 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn several_gpus_are_their_capabilities_once_each_and_oldest_first() {
+        let gpus = &Knowledge::built_in().tables.gpus;
+        let find_all = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            let found = gpus.find_all(&names)?;
+            Ok(found.iter().map(|gpu| gpu.capability.as_str()).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            find_all(&["b200", "h100", "a100", "sm_90"]),
+            Ok(vec!["8.0", "9.0", "10.0"])
+        );
+        assert_eq!(find_all(&[]), Ok(vec![]));
+        assert_eq!(find_all(&["h100", "h1000"]), gpus.find("h1000").map(|_| vec![]));
     }
 
     #[test]

@@ -9,13 +9,14 @@ use std::path::PathBuf;
 use crate::cli::image_reader::PreparedCommand;
 use crate::cli::option_values::{VIA, one_of};
 use crate::cli::output_file;
-use crate::cli::shared_args::{CuptiOnlyArgs, OnePlatformArgs, ProgressArgs, ReadArgs, fill_list};
+use crate::cli::shared_args::{CuptiOnlyArgs, OnePlatformArgs, ProgressArgs, ReadArgs, TargetGpuArgs, fill_list};
 use crate::cli::terminal::{CommandError, report_error, report_warning, write_verbatim};
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::facts::{GatherOptions, ImageFacts};
 use crate::judge::audit::judge_image;
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::judge::plan::Verdict;
+use crate::knowledge::gpu::GpuCapability;
 use crate::knowledge::{Knowledge, Phase};
 use crate::make::dockerfile::project::PytorchBuilder;
 use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, image_name};
@@ -45,6 +46,9 @@ build fails. It is the last step, or, if the image has no shell, in an earlier s
 already ready for the phase, the Dockerfile has only FROM and this step; and only FROM if the phase needs no library \
 or the image has no shell.
 
+With --gpu, PyTorch is compiled only for these GPUs (--with-builder). A Dockerfile cannot remove GPU code from compiled \
+libraries; its comments name the command that can.
+
 Exit codes:
   0  the Dockerfile was written
   2  no Dockerfile was written: an error, or no way to install CUPTI works for this image
@@ -53,6 +57,7 @@ Examples:
   cupti-audit dockerfile nvidia/cuda:12.4.1-runtime-ubuntu22.04 --phase training -o Dockerfile
   cupti-audit dockerfile trainer:1 --phase profiling --from nvidia/cuda:12.4.1-devel-ubuntu22.04
   cupti-audit dockerfile trainer:1 --all-phases --with-builder --cloudbuild -o Dockerfile
+  cupti-audit dockerfile trainer:1 --all-phases --with-builder --gpu h100,a100 -o Dockerfile
   cupti-audit dockerfile app:1 --all-phases -o Dockerfile --vertex --image-uri NAME --bucket gs://B
   cupti-audit dockerfile model:1 --phase inference | docker build -t model:slim -";
 
@@ -97,6 +102,8 @@ pub struct DockerfileArgs {
     /// CUDA version of CUPTI, such as 12.4 [default: that of the image]
     #[arg(long, value_name = "VERSION")]
     cuda: Option<String>,
+    #[command(flatten)]
+    target: TargetGpuArgs,
     /// Name for FROM; needed if IMAGE is a file or a directory
     #[arg(long, value_name = "NAME")]
     base: Option<String>,
@@ -133,6 +140,7 @@ impl DockerfileArgs {
             Some(name) => vec![prepared.knowledge.phase(name)?],
             None => prepared.knowledge.staged_phases(),
         };
+        let gpus = prepared.knowledge.tables.gpus.find_all(&self.target.gpus)?;
         let jobs = VertexJobs::new(&self.vertex, &phases, &prepared.knowledge)?;
         let job_files = jobs.as_ref().map(VertexJobs::files).unwrap_or_default();
         let files: Vec<&Path> = job_files.iter().map(PathBuf::as_path).collect();
@@ -157,6 +165,7 @@ impl DockerfileArgs {
             source: source.as_ref().map(|(name, facts)| CopySource { name, facts }),
             conditions: prepared.reader.conditions(),
             via,
+            gpus,
             base: base(&self, facts)?,
         };
         let pages = phases.iter().map(|phase| asked.page(phase));
@@ -206,6 +215,8 @@ struct DockerfileInputs<'a> {
     /// The start conditions of the image's processes.
     conditions: GatherOptions,
     via: Vec<MethodKind>,
+    /// The compute capabilities of --gpu, oldest first.
+    gpus: Vec<&'a GpuCapability>,
     /// The name of the image for `FROM`.
     base: String,
 }
@@ -246,7 +257,9 @@ impl DockerfileInputs<'_> {
         if builder.is_some() {
             project::note_hidden_pytorch(self.facts, &mut recipe);
         }
-        Ok(dockerfile::fill_page(self.facts, plan, recipe, &self.base, builder)?)
+        let mut page = dockerfile::fill_page(self.facts, plan, recipe, &self.base, builder)?;
+        page.gpus = self.args.target.gpus.join(",");
+        Ok(page)
     }
 }
 

@@ -68,6 +68,8 @@ pub(crate) struct PhasePage<'a> {
     pub is_named_below: bool,
     /// The final `LD_LIBRARY_PATH`; empty if it is not set.
     pub search_path: String,
+    /// The GPUs that the image is for, separated by commas; empty for all.
+    pub gpus: String,
     /// The copied PyTorch.
     pub pytorch: Option<CopiedPytorch>,
     /// The lines that restore the config, which a copy of the files loses.
@@ -137,6 +139,7 @@ pub(crate) fn fill_page<'a>(
             }
             None => Vec::new(),
         },
+        gpus: String::new(),
         pytorch,
         library: facts.library,
         recipe,

@@ -52,6 +52,8 @@ pub(crate) struct PytorchBuild {
     pub reference: String,
     /// The compute capabilities, with the names of their architectures.
     pub capabilities: Vec<(String, String)>,
+    /// Whether the user chose them.
+    pub has_chosen_gpus: bool,
     /// The number of compilers at a time.
     pub jobs: u32,
     /// The most gigabytes that one compiler takes.
@@ -95,6 +97,7 @@ pub(crate) struct BuildTarget {
 struct ProjectPage<'a> {
     image: &'a str,
     triggers: &'a [String],
+    gpus: &'a str,
     targets: Vec<BuildTarget>,
     considered: &'a [ConsideredMethod],
     release: Option<&'a BroughtRelease>,
@@ -188,6 +191,7 @@ impl<'a> ProjectDockerfile<'a> {
         let all = ProjectPage {
             image: first.map(|page| page.image.as_str()).unwrap_or_default(),
             triggers: first.map(|page| page.triggers).unwrap_or_default(),
+            gpus: first.map(|page| page.gpus.as_str()).unwrap_or_default(),
             targets: self.targets(),
             considered: brings.map(|page| &*page.recipe.considered).unwrap_or_default(),
             release: brings.and_then(|page| page.recipe.release.as_ref()),

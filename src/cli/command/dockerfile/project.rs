@@ -62,6 +62,9 @@ fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandE
         Err(RemedyError::NoBuilder { .. }) if !wished => return Ok(None),
         Err(refusal) => return Err(refusal.into()),
     };
+    if let Some(cuda) = stage.cuda {
+        check_gpus(asked, cuda)?;
+    }
     if !wished {
         return Ok(Some(BuilderPage { stage, pytorch: None }));
     }
@@ -79,6 +82,20 @@ fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandE
         stage,
         pytorch: Some(pytorch(asked, cuda)),
     }))
+}
+
+/// Checks that a toolkit can compile for the GPUs of --gpu.
+fn check_gpus(asked: &DockerfileInputs<'_>, cuda: CudaVersion) -> Result<(), String> {
+    for name in &asked.args.target.gpus {
+        let gpu = asked.knowledge.tables.gpus.find(name)?;
+        if !gpu.is_supported_by(cuda) {
+            let ((major, minor), releases) = (cuda, gpu.releases());
+            return Err(format!(
+                "CUDA {major}.{minor} does not support {name}, which needs {releases}; choose another GPU, or another release with --cuda or --from"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The builder of a phase: PyTorch links libcupti only if the phase needs it.
@@ -107,7 +124,8 @@ fn installed_pytorch(facts: &ImageFacts) -> Option<&PythonDistribution> {
     facts.related.distributions.iter().find(|dist| dist.name == "torch")
 }
 
-/// How to build the image's PyTorch version, otherwise the default version, for the GPUs of a toolkit.
+/// How to build the image's PyTorch version, otherwise the default version, for the GPUs of --gpu, otherwise the usual
+/// GPUs that a toolkit supports.
 fn pytorch(asked: &DockerfileInputs<'_>, cuda: CudaVersion) -> PytorchBuild {
     let tables = asked.facts.tables;
     let known = &tables.packages.pytorch;
@@ -117,14 +135,19 @@ fn pytorch(asked: &DockerfileInputs<'_>, cuda: CudaVersion) -> PytorchBuild {
     // The tag of `2.4.1+cu124` is `v2.4.1`; the local part is the wheel's CUDA version.
     let version = installed.and_then(|dist| dist.version.split('+').next());
     let reference = version.filter(is_version).map(|version| format!("v{version}"));
-    let gpus = tables.gpus.supported(&known.capabilities, cuda);
+    let gpus = match asked.gpus.as_slice() {
+        [] => tables.gpus.supported(&known.capabilities, cuda).collect(),
+        chosen => chosen.to_vec(),
+    };
     let machine = tables.packages.cloud_build.compiles.clone();
     PytorchBuild {
         url: known.url.clone(),
         reference: reference.unwrap_or_else(|| known.reference.clone()),
         capabilities: gpus
+            .iter()
             .map(|gpu| (gpu.capability.clone(), gpu.architecture.clone()))
             .collect(),
+        has_chosen_gpus: !asked.gpus.is_empty(),
         jobs: machine.memory.checked_div(known.job_memory).unwrap_or_default().max(1),
         job_memory: known.job_memory,
         machine,
