@@ -47,6 +47,8 @@ pub struct NvidiaNames {
     pub folders: Vec<String>,
     /// File names.
     pub names: Vec<String>,
+    /// Variables of images with NVIDIA's own builds of open packages.
+    pub variables: Vec<String>,
 }
 
 /// A text that shows code of a static library.
@@ -87,6 +89,7 @@ impl GpuCodeTable {
         self.packages.extend(more.packages);
         self.nvidia.folders.extend(more.nvidia.folders);
         self.nvidia.names.extend(more.nvidia.names);
+        self.nvidia.variables.extend(more.nvidia.variables);
         self.static_libraries.extend(more.static_libraries);
         Ok(())
     }
@@ -139,6 +142,11 @@ mod tests {
             ("opt/nvidia/torch/lib/libtorch_cuda.so", "NVIDIA"),
             ("opt/notnvidia/torch/lib/libtorch_cuda.so", "torch"),
             ("opt/mytorch/lib/libtorch_cuda.so", "unknown"),
+            ("opt/x/cupy/cuda/cub.cpython-312-x86_64-linux-gnu.so", "cupy"),
+            ("opt/x/vllm/vllm_flash_attn/_vllm_fa2_C.abi3.so", "vllm"),
+            ("opt/x/torchvision.libs/libnvjpeg.8dd2b5e6.so.12", "NVIDIA"),
+            ("usr/local/cuda-12.4/lib64/torch/lib/libtorch_cuda.so", "NVIDIA"),
+            ("opt/x/jax_plugins/xla_cuda13/xla_cuda_plugin.so", "jax-cuda-pjrt"),
         ] {
             assert_eq!(origin(path), expected, "{path}");
         }

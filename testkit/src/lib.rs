@@ -5,6 +5,7 @@
 //! real files that cannot be built.
 
 pub mod elf;
+pub mod gpu_object;
 pub mod layer;
 pub mod ldcache;
 pub mod oci;

@@ -91,7 +91,7 @@ where
     A: ReadAt + ?Sized,
     B: ReadAt + ?Sized,
 {
-    let skipped = changed_ranges(before);
+    let skipped = changed_ranges(before, &after.object);
     for load in before.object.loads() {
         let end = load.address + load.file_bytes;
         let mut address = load.address;
@@ -126,17 +126,25 @@ where
         .filter(executable)
         .filter(|it| it.has_content())
     {
-        let is_executable = after.segment_at(section.address)?.flags & PF_X != 0;
-        require(is_executable, "code is no longer executable")?;
+        let executable_before = before.segment_at(section.address)?.flags & PF_X;
+        let executable_now = after.segment_at(section.address)?.flags & PF_X;
+        require(executable_before == executable_now, "code is no longer executable")?;
     }
     Ok(())
 }
 
 /// The ranges of addresses that may differ: start and end.
-fn changed_ranges<R: ReadAt + ?Sized>(before: &JudgedObject<'_, R>) -> BTreeMap<u64, u64> {
+fn changed_ranges<R: ReadAt + ?Sized>(before: &JudgedObject<'_, R>, after: &ElfObject) -> BTreeMap<u64, u64> {
     let object = &before.object;
     let mut ranges = BTreeMap::from([(before.code.address, before.code.address + before.code.bytes)]);
-    let segments = ((object.segments.len() + 1) * SEGMENT) as u64;
+    // A longer table in the same place, or one that moved into the range of the code.
+    let is_extended = after.segments_at == object.segments_at;
+    let rows = if is_extended {
+        after.segments.len()
+    } else {
+        object.segments.len()
+    };
+    let segments = (rows * SEGMENT) as u64;
     let sections = (object.sections.len() * SECTION) as u64;
     let mut files = vec![
         (0, FILE_HEADER as u64),

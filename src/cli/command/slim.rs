@@ -2,7 +2,7 @@
 
 use crate::cli::image_reader::PreparedCommand;
 use crate::cli::progress::BarVisibility;
-use crate::cli::shared_args::{CuptiOnlyArgs, DISPLAY, OnePlatformArgs, ReadArgs, trimmed};
+use crate::cli::shared_args::{CuptiOnlyArgs, DISPLAY, OnePlatformArgs, ReadArgs, TargetGpuArgs};
 use crate::cli::terminal::{CommandError, wrapped_for_terminal, write_notice, write_result};
 use crate::facts::SLIM_GPU_LABEL;
 use crate::judge::audit::judge_image;
@@ -35,6 +35,9 @@ Outputs:
 
 An existing image or file is replaced only with --force. If slim fails, it leaves nothing behind. To write to a pipe, \
 use -o docker-archive:/dev/stdout.
+
+With --gpu, the libraries of open packages such as PyTorch lose their code for other GPUs. NVIDIA's own libraries stay \
+as they are: its licence forbids changes. The new image fails on other GPUs.
 
 Layers without a change stay the same, byte for byte. New files and a new ld.so.cache come in one layer on top. With \
 --drop, layers that contain unneeded files are rewritten without them. The same input gives the same digest. The file \
@@ -69,19 +72,8 @@ pub struct SlimArgs {
     /// Remove files that the phase does not need
     #[arg(long)]
     drop: bool,
-    /// GPU that the new image is for, such as h100 or sm_90 (repeatable); removes GPU code for other GPUs
-    ///
-    /// Only objects of open packages change, such as PyTorch's. NVIDIA's licence forbids to change its libraries.
-    #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',', value_parser = trimmed)]
-    gpus: Vec<String>,
-    /// With --gpu, an object of an unknown package that may change (repeatable)
-    ///
-    /// Name only objects whose licence allows changes.
-    #[arg(long = "gpu-file", value_name = "PATH", requires = "gpus", hide_short_help = true)]
-    gpu_files: Vec<String>,
-    /// With --gpu, keep all PTX, which newer GPUs can compile
-    #[arg(long, requires = "gpus", hide_short_help = true)]
-    keep_ptx: bool,
+    #[command(flatten)]
+    gpu_code: GpuCodeArgs,
     /// Where to write the new image, see Outputs; not needed with --dry-run
     // No default, because it could overwrite an existing image.
     #[arg(long = "output", short = 'o', value_name = "OUTPUT", value_parser = ImageOutput::parse, required_unless_present = "dry_run")]
@@ -101,6 +93,21 @@ pub struct SlimArgs {
     /// Print only the verdict; -qq prints nothing
     #[arg(long, short, action = ArgAction::Count, help_heading = DISPLAY)]
     quiet: u8,
+}
+
+/// The GPUs whose code stays, and the objects that may change.
+#[derive(Debug, Args)]
+struct GpuCodeArgs {
+    #[command(flatten)]
+    target: TargetGpuArgs,
+    /// With --gpu, an object of an unknown package that may change (repeatable)
+    ///
+    /// Name only objects whose licence allows changes.
+    #[arg(long = "gpu-file", value_name = "PATH", requires = "gpus", hide_short_help = true)]
+    files: Vec<String>,
+    /// With --gpu, keep all PTX, which newer GPUs can compile
+    #[arg(long, requires = "gpus", hide_short_help = true)]
+    keep_ptx: bool,
 }
 
 impl SlimArgs {
@@ -131,8 +138,13 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
     let PreparedCommand { knowledge, reader, .. } = prepared;
     // Before reading the image, because the name may be misspelled.
     let phase = knowledge.phase(&args.phase).map_err(SlimError::Cannot)?;
-    let ptx = if args.keep_ptx { KeptPtx::All } else { KeptPtx::Needed };
-    let gpus = GpuRequest::new(&args.gpus, &args.gpu_files, ptx, &knowledge.tables.gpus).map_err(SlimError::Cannot)?;
+    let GpuCodeArgs {
+        target,
+        files,
+        keep_ptx,
+    } = &args.gpu_code;
+    let ptx = if *keep_ptx { KeptPtx::All } else { KeptPtx::Needed };
+    let gpus = GpuRequest::new(&target.gpus, files, ptx, &knowledge.tables.gpus).map_err(SlimError::Cannot)?;
     let options = reader.options(prepared.platform.as_ref());
     // Before reading the image, because that takes minutes and the output may exist.
     let place = SlimDestination::new(args, &options)?;

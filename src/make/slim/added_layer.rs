@@ -145,7 +145,11 @@ pub(crate) fn predict_image(making: &SlimInput<'_>) -> Result<ReadImage, SlimErr
         image.config.set_env(LIBRARY_PATH, path.value.clone());
     }
     if let Some(gpus) = making.decision.gpu_label() {
-        image.config.settings.labels.insert(SLIM_GPU_LABEL.to_owned(), gpus.to_owned());
+        image
+            .config
+            .settings
+            .labels
+            .insert(SLIM_GPU_LABEL.to_owned(), gpus.to_owned());
     }
     Ok(ReadImage { image, layers })
 }

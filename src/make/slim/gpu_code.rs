@@ -46,13 +46,9 @@ impl GpuRequest {
         if names.is_empty() {
             return Ok(None);
         }
-        let mut found = BTreeSet::new();
-        for name in names {
-            let capability = &gpus.find(name)?.capability;
-            let gpu = GpuArchitecture::of_capability(capability);
-            found.insert(gpu.ok_or_else(|| format!("compute capability {capability} has no number"))?);
-        }
-        let target = PruneTarget::new(found.into_iter().collect(), ptx);
+        let known = gpus.find_all(names)?.into_iter();
+        let gpus = known.filter_map(|gpu| GpuArchitecture::of_capability(&gpu.capability));
+        let target = PruneTarget::new(gpus.collect(), ptx);
         let target = target.map_err(|why| format!("--gpu {}: {why}", names.join(",")))?;
         let files = files.iter().map(|file| RootPath::new(file.as_bytes())).collect();
         Ok(Some(Self { target, files }))
@@ -129,6 +125,8 @@ pub(crate) struct UnchangedObject {
 pub(crate) enum UnchangedReason {
     NvidiaLicence,
     UnknownPackage,
+    /// The image has NVIDIA's own builds of open packages.
+    NvidiaBuild,
     NothingToSave,
     /// It contains code of this static library of NVIDIA.
     StaticLibrary(String),
@@ -215,7 +213,7 @@ pub(crate) fn prune_objects(request: &GpuRequest, input: &PruneInput<'_>) -> Res
     }
     let mut wanted: BTreeMap<usize, BTreeMap<RootPath, FoundObject>> = BTreeMap::new();
     for ((layer, stored), object) in found {
-        match may_change(request, input.table, &object) {
+        match may_change(request, input, &object) {
             Ok(()) => {
                 wanted.entry(layer).or_default().insert(stored, object);
             }
@@ -275,20 +273,25 @@ impl FoundObject {
 }
 
 /// Whether the licence allows a change, by all names of the object.
-fn may_change(request: &GpuRequest, table: &GpuCodeTable, object: &FoundObject) -> Result<(), UnchangedReason> {
+fn may_change(request: &GpuRequest, input: &PruneInput<'_>, object: &FoundObject) -> Result<(), UnchangedReason> {
+    let (table, config) = (input.table, &input.original.image.config);
+    let is_nvidia_build = table.nvidia.variables.iter().any(|name| config.env(name).is_some());
     let mut is_open = false;
     for path in &object.paths {
         match table.origin(path) {
             ObjectOrigin::Nvidia => return Err(UnchangedReason::NvidiaLicence),
-            ObjectOrigin::Open(_) => is_open = true,
-            ObjectOrigin::Unknown => is_open |= request.files.contains(path),
+            ObjectOrigin::Open(_) if !is_nvidia_build => is_open = true,
+            ObjectOrigin::Open(_) | ObjectOrigin::Unknown => is_open |= request.files.contains(path),
         }
     }
     if is_open {
-        Ok(())
-    } else {
-        Err(UnchangedReason::UnknownPackage)
+        return Ok(());
     }
+    Err(if is_nvidia_build {
+        UnchangedReason::NvidiaBuild
+    } else {
+        UnchangedReason::UnknownPackage
+    })
 }
 
 /// Extracts the objects of one layer, and returns their places. A sparse file has none.

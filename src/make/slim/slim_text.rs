@@ -130,6 +130,9 @@ fn describe_unchanged(out: &mut String, unchanged: &[UnchangedObject]) {
             UnchangedReason::UnknownPackage => {
                 "of no known open package; name one with --gpu-file if its licence allows changes".to_owned()
             }
+            UnchangedReason::NvidiaBuild => {
+                "NVIDIA's own build; name one with --gpu-file if the image's licence allows changes".to_owned()
+            }
             UnchangedReason::NothingToSave => "nothing to save".to_owned(),
             UnchangedReason::StaticLibrary(library) => {
                 format!("contains NVIDIA's {library}, whose licence forbids changes")
