@@ -1,7 +1,6 @@
 //! Shared objects with GPU code: containers in `.nv_fatbin`, and pointers to them in `.nvFatBinSegment`.
 #![expect(
     clippy::indexing_slicing,
-    clippy::missing_panics_doc,
     clippy::too_many_lines,
     clippy::unwrap_used,
     reason = "a builder for tests has sizes that fit"

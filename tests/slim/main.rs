@@ -30,6 +30,7 @@ mod small_engine;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod gpu_code;
 mod real_slim;
 mod slim;
 mod slim_generated;

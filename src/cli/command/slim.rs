@@ -4,10 +4,10 @@ use crate::cli::image_reader::PreparedCommand;
 use crate::cli::progress::BarVisibility;
 use crate::cli::shared_args::{CuptiOnlyArgs, DISPLAY, OnePlatformArgs, ReadArgs, TargetGpuArgs};
 use crate::cli::terminal::{CommandError, wrapped_for_terminal, write_notice, write_result};
-use crate::facts::SLIM_GPU_LABEL;
 use crate::judge::audit::judge_image;
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::outcome::{AuditedImage, RunExit};
+use crate::knowledge::gpu::GpuTable;
 use crate::make::slim::added_layer::SlimInput;
 use crate::make::slim::build_image::build_new_image;
 use crate::make::slim::decision::{DropMode, PruneRequest, decide_changes};
@@ -110,6 +110,14 @@ struct GpuCodeArgs {
     keep_ptx: bool,
 }
 
+impl GpuCodeArgs {
+    /// The GPUs whose code stays; `None` if all code stays.
+    fn request(&self, known: &GpuTable) -> Result<Option<GpuRequest>, SlimError> {
+        let ptx = if self.keep_ptx { KeptPtx::All } else { KeptPtx::Needed };
+        GpuRequest::new(&self.target.gpus, &self.files, ptx, known).map_err(SlimError::Cannot)
+    }
+}
+
 impl SlimArgs {
     /// Builds the new image.
     pub fn run(mut self) -> Result<RunExit, CommandError> {
@@ -138,13 +146,7 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
     let PreparedCommand { knowledge, reader, .. } = prepared;
     // Before reading the image, because the name may be misspelled.
     let phase = knowledge.phase(&args.phase).map_err(SlimError::Cannot)?;
-    let GpuCodeArgs {
-        target,
-        files,
-        keep_ptx,
-    } = &args.gpu_code;
-    let ptx = if *keep_ptx { KeptPtx::All } else { KeptPtx::Needed };
-    let gpus = GpuRequest::new(&target.gpus, files, ptx, &knowledge.tables.gpus).map_err(SlimError::Cannot)?;
+    let gpus = args.gpu_code.request(&knowledge.tables.gpus)?;
     let options = reader.options(prepared.platform.as_ref());
     // Before reading the image, because that takes minutes and the output may exist.
     let place = SlimDestination::new(args, &options)?;
@@ -158,8 +160,7 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
     // Handle errors after clearing the bars, so that no bar mixes with the message.
     let original = original?;
     if let Some(gpus) = &gpus {
-        let label = original.image.config.settings.labels.get(SLIM_GPU_LABEL);
-        gpus.check_label(label.map(String::as_str)).map_err(SlimError::Cannot)?;
+        gpus.check_label(&original.image.config).map_err(SlimError::Cannot)?;
     }
     let supplier = args.cupti_from.as_ref();
     let supplier = supplier.map(|from| CuptiSupplier::read(from, &options, folder.path()));

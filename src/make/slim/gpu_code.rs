@@ -17,11 +17,13 @@ use image_linkage::layer::{ReplacedFile, extract_files};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
+use image_source::ImageConfig;
 
 use super::hashed_writer::HashedWriter;
 use super::original_image::OriginalImage;
 use super::staging_files::{StagingFile, io_error, open_staging_file, remove_staging_file};
 use super::{SlimError, interrupt};
+use crate::facts::SLIM_GPU_LABEL;
 use crate::knowledge::gpu::GpuTable;
 use crate::knowledge::gpu_code::{GpuCodeTable, ObjectOrigin};
 
@@ -63,8 +65,10 @@ impl GpuRequest {
     /// Checks that an image that was already made for some GPUs has the code for these.
     ///
     /// Errors: It has not.
-    pub(crate) fn check_label(&self, label: Option<&str>) -> Result<(), String> {
-        let Some(label) = label else { return Ok(()) };
+    pub(crate) fn check_label(&self, config: &ImageConfig) -> Result<(), String> {
+        let Some(label) = config.settings.labels.get(SLIM_GPU_LABEL) else {
+            return Ok(());
+        };
         let has = |gpu: &GpuArchitecture| label.split(',').any(|made| made == gpu.to_string());
         match self.target.gpus().iter().find(|gpu| !has(gpu)) {
             Some(gpu) => Err(format!(
@@ -350,17 +354,21 @@ fn prune_object(
     let (_, sha256_before, _) = hashing.finish();
     let compiled_for = |gpu: &&GpuArchitecture| planned.code_before.coverage(**gpu).only_ptx > 0;
     let compiled_for = request.target.gpus().iter().filter(compiled_for).copied().collect();
-    let mut paths = object.paths.iter().cloned();
-    let packages = object.paths.iter().filter_map(|path| match table.origin(path) {
+    let package = |path: &RootPath| match table.origin(path) {
         ObjectOrigin::Open(package) => Some(package.package.clone()),
         _ => None,
-    });
+    };
+    let mut paths = object.paths.clone();
+    // The path in its package says more than the path of a link.
+    paths.sort_by_key(|path| package(path).is_none());
+    let package = paths.first().and_then(package);
+    let mut paths = paths.into_iter();
     Ok(Ok(PrunedObject {
         path: paths.next().unwrap_or_default(),
         links: paths.collect(),
         layer: 0,
         stored: RootPath::default(),
-        package: packages.min(),
+        package,
         bytes_before: planned.bytes_before,
         bytes_after: planned.bytes_after,
         sha256_before: sha256_before.digest().to_owned(),

@@ -108,7 +108,7 @@ fn describe_gpu_code(out: &mut String, gpu_code: &GpuDecision) {
     if !pruned.is_empty() {
         let _ = writeln!(
             out,
-            "  the new image runs on {gpus} only; on other GPUs, kernels fail with \"no kernel image is available\"\n  \
+            "  the new image is for {gpus} GPUs only: on others, kernels fail with \"no kernel image is available\"\n  \
              torch.cuda.get_arch_list() still lists the compiled architectures, and RECORD has the old hashes of these \
              files\n  {NOT_RUN}"
         );
