@@ -116,7 +116,7 @@ fn describe_gpu_code(out: &mut String, gpu_code: &GpuDecision) {
 }
 
 /// What was not checked yet.
-const NOT_RUN: &str = "pruned objects are compared byte by byte, but were not yet run on a GPU: test the image there";
+const NOT_RUN: &str = "the changed objects were compared with the originals, but this feature was not yet run on a GPU: test the image";
 
 /// Objects of one reason on one line, because an image has dozens of NVIDIA's libraries.
 fn describe_unchanged(out: &mut String, unchanged: &[UnchangedObject]) {
