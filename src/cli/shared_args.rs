@@ -95,7 +95,7 @@ pub struct PurposeArgs {
 /// The GPUs that an image must support.
 #[derive(Debug, Default, Args)]
 pub struct GpuArgs {
-    /// GPU that CUPTI must support, such as h100 or 9.0 (repeatable)
+    /// GPU that the image must support, such as h100 or 9.0 (repeatable)
     #[arg(
         long = "gpu",
         value_name = "GPU",

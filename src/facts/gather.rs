@@ -141,6 +141,7 @@ fn join_facts(
         dead_weight_uses: uses,
         dead_weight_links,
         references,
+        gpu_code: scan.gpu_code,
         related: scan.around,
         removals: layers.removals,
         unread: layers.unread,

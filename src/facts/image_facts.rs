@@ -12,6 +12,7 @@ use crate::facts::software::copies::CuptiCopy;
 use crate::facts::software::cupti_access::CuptiProcess;
 use crate::facts::software::cupti_files::DanglingLink;
 use crate::facts::software::file_removals::FileRemovals;
+use crate::facts::software::gpu_code::GpuCodeObject;
 use crate::facts::software::opened_names::UndecidedOpener;
 use crate::facts::software::related_software::RelatedSoftware;
 use crate::facts::weight::dead_weight::{DeadWeightFile, DeadWeightUse};
@@ -102,6 +103,8 @@ pub struct ImageFacts {
     pub dead_weight_links: BTreeMap<RootPath, Vec<RootPath>>,
     /// The references that keep such files.
     pub references: Vec<FileReference>,
+    /// The objects with code for GPUs, by path.
+    pub gpu_code: Vec<GpuCodeObject>,
     /// Software around CUPTI.
     pub related: RelatedSoftware,
     /// The files of packages that a layer removes.

@@ -2,11 +2,12 @@
 
 use crate::facts::object_links::survey_objects;
 use crate::facts::{CuptiConsumer, Gap, ImageFacts, loader_gaps, user_gap};
-use crate::judge::outcome::{AskedTool, AuditedImage, FailOn};
+use crate::judge::outcome::{AskedGpu, AskedTool, AuditedImage, FailOn};
 use crate::judge::plan::profilers::installed_tools;
 use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
 use crate::judge::plan::{self, Plan, PlanInput};
 use crate::judge::rule::{self, Finding, RuleSubject, Severity};
+use crate::knowledge::gpu::GpuCapability;
 use crate::knowledge::{CuptiNeed, Knowledge, ProfilerFile};
 use std::collections::BTreeSet;
 
@@ -46,6 +47,7 @@ pub fn judge_image(
         plans,
         fixed_by: None,
         tools: Vec::new(),
+        gpus: Vec::new(),
         links: None,
         is_strict: false,
         fail_on: FailOn::default(),
@@ -132,17 +134,31 @@ fn spare_unused_library(audit: &mut AuditedImage, knowledge: &Knowledge) {
     audit.findings = spared;
 }
 
-/// Also checks whether the CUPTI releases support these GPUs and those of a running container. Unknown ones are
-/// skipped.
+/// Also checks whether the CUPTI releases support these GPUs and those of a running container, and whether the objects
+/// have code for them. Unknown GPUs are skipped.
 pub fn ask_gpus(audit: &mut AuditedImage, knowledge: &Knowledge, names: &[String]) {
     let gpus = &knowledge.tables.gpus;
     let asked = names.iter().filter_map(|name| Some((name, gpus.find(name).ok()?)));
     let here = audit.facts.host.iter().flat_map(|host| &host.models);
     let here = here.filter_map(|model| Some((model, gpus.of_model(model)?)));
-    let subjects: Vec<RuleSubject> = asked
-        .chain(here)
+    let named: Vec<(&String, &GpuCapability)> = asked.chain(here).collect();
+    let mut subjects: Vec<RuleSubject> = named
+        .iter()
         .flat_map(|(name, gpu)| RuleSubject::of_gpu(&audit.facts, name, gpu))
         .collect();
+    for (name, gpu) in &named {
+        let Some(architecture) = gpu.machine_architecture() else {
+            continue;
+        };
+        // A host may have several models of one architecture.
+        if !audit.gpus.iter().any(|known| known.architecture == architecture) {
+            subjects.extend(RuleSubject::of_gpu_code(&audit.facts, name, gpu));
+            let name = (*name).clone();
+            audit.gpus.push(AskedGpu { name, architecture });
+        }
+    }
+    let gaps = rule::gpu_code_gaps(&audit.facts, &audit.gpus);
+    audit.facts.gaps.extend(gaps);
     let phases = knowledge.phases_named(&audit.phases);
     let found = rule::judge_subjects(&knowledge.rules, &subjects, &phases);
     audit.findings.extend(found);
@@ -195,6 +211,7 @@ pub fn judge_links(mut facts: ImageFacts, knowledge: &Knowledge, chosen: &[Strin
         plans: Vec::new(),
         fixed_by: None,
         tools: Vec::new(),
+        gpus: Vec::new(),
         links: Some(links),
         is_strict: false,
         fail_on: FailOn::default(),

@@ -1,5 +1,7 @@
 //! The result of an audit: findings, plans and the exit code.
 
+use gpu_code::GpuArchitecture;
+
 use super::plan::profilers::ToolReadiness;
 use super::plan::{Plan, Verdict};
 use super::rule::{Finding, Severity};
@@ -20,6 +22,8 @@ pub struct AuditedImage {
     pub fixed_by: Option<String>,
     /// The requested tools and their states.
     pub tools: Vec<AskedTool>,
+    /// The GPUs that the user or the host named, each architecture once.
+    pub gpus: Vec<AskedGpu>,
     /// The unresolved links of the image's objects, if only those were requested.
     pub links: Option<ObjectLinks>,
     /// Whether a verdict that depends on assumptions counts as open.
@@ -48,6 +52,14 @@ impl VerdictLevel {
             Self::Open => "open",
         }
     }
+}
+
+/// A GPU that the user or the host named.
+pub struct AskedGpu {
+    /// The name, as given.
+    pub name: String,
+    /// Its architecture.
+    pub architecture: GpuArchitecture,
 }
 
 /// A profiling tool that the user asked about.

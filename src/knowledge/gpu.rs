@@ -2,21 +2,49 @@
 
 use std::collections::BTreeMap;
 
+use gpu_code::GpuArchitecture;
+use image_linkage::path::RootPath;
 use serde::Deserialize;
 
+use super::api::Certainty;
 use super::index_tables::ReleaseBuild;
 use super::library_release::version_numbers;
 use super::mistake::TextMistake;
+use super::patterns::PathPatterns;
 use super::yaml_text::YamlText;
 
+/// The label of an image that `slim --gpu` made. Its value has the architectures whose code was kept, such as
+/// `sm_80,sm_90`.
+pub const SLIM_GPU_LABEL: &str = "io.github.cupti-audit.slim.gpu";
+
 /// The known GPUs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GpuTable {
     /// The compute capabilities, oldest first.
     pub capabilities: Vec<GpuCapability>,
     /// The capability by GPU name, in lower case without spaces and hyphens.
     pub names: BTreeMap<String, String>,
+    /// The frameworks that need code for the GPU.
+    pub frameworks: Vec<GpuFramework>,
+    /// The paths of NVIDIA's own libraries.
+    pub nvidia: PathPatterns,
+}
+
+/// A framework, and the object with the kernels that it always needs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuFramework {
+    /// Its display name.
+    pub name: String,
+    /// The path of the object. The older objects of a framework have other names.
+    pub objects: PathPatterns,
+    /// Where builds for other GPUs are, as the end of a sentence.
+    pub builds: String,
+    /// How certain the object is.
+    pub certainty: Certainty,
+    /// The source of the row.
+    pub source: String,
 }
 
 /// The releases of CUDA that support a compute capability.
@@ -36,6 +64,11 @@ pub struct GpuCapability {
 }
 
 impl GpuCapability {
+    /// The architecture of its machine code.
+    pub fn machine_architecture(&self) -> Option<GpuArchitecture> {
+        GpuArchitecture::of_capability(&self.capability)
+    }
+
     /// Whether a CUDA release supports it.
     pub fn is_supported_by(&self, cuda: (u32, u32)) -> bool {
         version_numbers(&self.from) <= vec![cuda.0, cuda.1] && self.until.is_none_or(|last| cuda.0 <= last)
@@ -97,6 +130,12 @@ impl GpuTable {
         self.capabilities.iter().find(|known| known.capability == *capability)
     }
 
+    /// The framework whose main object is at a path.
+    pub fn framework_of(&self, path: &RootPath) -> Option<&GpuFramework> {
+        let mut frameworks = self.frameworks.iter();
+        frameworks.find(|framework| framework.objects.is_match(path.as_bytes()))
+    }
+
     /// The capabilities of a list that a CUDA release supports, oldest first.
     pub fn supported<'t>(&'t self, list: &'t [String], cuda: (u32, u32)) -> impl Iterator<Item = &'t GpuCapability> {
         let listed = self
@@ -108,7 +147,7 @@ impl GpuTable {
 
     /// Adds the rows of another file.
     ///
-    /// Errors: A name with an unknown capability; a capability of no known release.
+    /// Errors: A name with an unknown capability; a capability of no known release; too many patterns.
     pub(super) fn add(&mut self, text: YamlText<'_>, more: Self, builds: &[ReleaseBuild]) -> Result<(), TextMistake> {
         for (number, mut row) in more.capabilities.into_iter().enumerate() {
             if row.from.is_empty() {
@@ -131,7 +170,10 @@ impl GpuTable {
             }
             self.names.insert(name, capability);
         }
-        Ok(())
+        self.frameworks.extend(more.frameworks);
+        self.nvidia
+            .extend(more.nvidia)
+            .map_err(|why| text.mistake(&["nvidia"], why))
     }
 }
 

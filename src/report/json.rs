@@ -7,10 +7,13 @@ use serde_json::{Value, json};
 
 use super::build_file::{CheckedBuildFile, check_json};
 use super::command;
+use super::gpu_code::gpu_code_json;
 use super::json_parts::{gap_reports, image_identity, map_worlds, program_version, without_nulls};
 use super::links::links_json;
 use super::writer::ReportWriter;
-use crate::facts::{ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize};
+use crate::facts::{
+    ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize, gpu_code_kept_for,
+};
 use crate::judge::outcome::{AskedTool, AuditedImage, RunExit, UnreadImage};
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding, Severity};
@@ -85,6 +88,8 @@ impl Serialize for ImageReport<'_> {
         fields.serialize_entry("cupti", &CuptiReport(facts))?;
         fields.serialize_entry("consumers", &JsonList(|| facts.consumers.iter().map(consumer)))?;
         fields.serialize_entry("undecided", &JsonList(|| undecided(facts)))?;
+        fields.serialize_entry("gpu_code", &JsonList(|| gpu_code_json(facts)))?;
+        fields.serialize_entry("gpu_code_kept_for", &gpu_code_kept_for(&facts.image))?;
         // In phase order, as in the other forms.
         fields.serialize_entry("phases", &PhaseReports(&audit.plans))?;
         fields.serialize_entry("findings", &JsonList(|| audit.findings.iter().map(finding)))?;

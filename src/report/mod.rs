@@ -13,6 +13,7 @@ pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod fleet;
 pub(crate) mod github;
+mod gpu_code;
 pub(crate) mod html;
 mod inventory;
 pub(crate) mod json;

@@ -14,7 +14,7 @@ use super::words::{
     split_evidence, suppression_words,
 };
 use super::writer::ReportWriter;
-use super::{command, inventory, phases};
+use super::{command, gpu_code, inventory, phases};
 use crate::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::{Finding, Severity, SuppressionMark};
@@ -97,6 +97,9 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
         if !audit.tools.is_empty() {
             out.push('\n');
         }
+    }
+    if audit.links.is_none() {
+        gpu_code::write_gpu_code(&mut out, audit, layout);
     }
     if layout.detail == TextDetail::All {
         programs(&mut out, facts, layout);

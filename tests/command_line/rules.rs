@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use cupti_audit::facts::{GatherOptions, HostFacts, ImageFacts, InjectionMode, StartOverrides};
+use cupti_audit::judge::audit::{ask_gpus, judge_image};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::judge::plan::profilers::assess_tools;
 use cupti_audit::judge::plan::profilers::installed_tools::find_installed_tools;
@@ -16,6 +17,7 @@ use image_linkage::loader::CpuLevel;
 use image_linkage::rootfs::FileCredentials;
 use image_source::Platform;
 use image_source::registry::RegistryOptions;
+use testkit::elf::{Elf, GpuEntry};
 use testkit::layer::{Compression, Layer};
 use testkit::oci::Layout;
 use testkit::spec::Sources;
@@ -36,9 +38,12 @@ const GOOD: [&str; 8] = [
 ];
 
 /// Rules about the options of a run: suppressions, tools and GPUs.
-const OF_RUN: [&str; 7] = [
+const OF_RUN: [&str; 10] = [
     "expired-accept",
     "expired-suppression",
+    "gpu-code-incomplete",
+    "gpu-code-missing",
+    "gpu-code-only-ptx",
     "gpu-not-supported",
     "tool-not-ready",
     "tools-exclude-each-other",
@@ -350,6 +355,7 @@ fn every_subject_has_the_fields_of_its_kind() {
         rule::SubjectKind::Tool,
         rule::SubjectKind::Rivals,
         rule::SubjectKind::Gpu,
+        rule::SubjectKind::GpuCode,
         rule::SubjectKind::Link,
         rule::SubjectKind::BuildStep,
     ] {
@@ -370,4 +376,38 @@ fn messages_have_no_holes() {
             }
         }
     }
+}
+
+/// The GPU of the host is judged like one that the user names.
+#[test]
+fn a_host_with_a_gpu_without_code_is_an_error() {
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["empty"]).unwrap();
+    let torch = Elf::new().gpu_code(GpuEntry::named("sm_80")).build();
+    let layer = Layer::new().file("opt/torch/lib/libtorch_cuda.so", torch);
+    let folder = tempfile::tempdir().unwrap();
+    let mut layout = Layout::new();
+    layout.add("1", &[base[0].clone().layer("COPY", &layer, Compression::None)]);
+    layout.write_to(&folder.path().join("image")).unwrap();
+    let found = |models: [&str; 2]| {
+        let mut facts = read(&format!("oci:{}/image", folder.path().display()), "linux/amd64");
+        facts.host = Some(HostFacts {
+            models: models.map(str::to_owned).into(),
+            ..HostFacts::default()
+        });
+        let knowledge = Knowledge::built_in();
+        let mut audit = judge_image(facts, &knowledge, &[], &[]);
+        ask_gpus(&mut audit, &knowledge, &["a100".to_owned()]);
+        let findings = audit.findings.into_iter();
+        let of_gpu = findings.filter(|finding| finding.rule == "gpu-code-missing");
+        of_gpu
+            .map(|finding| (finding.severity, finding.verdict))
+            .collect::<Vec<_>>()
+    };
+    let lacks = "PyTorch has no code for NVIDIA H100 80GB HBM3 (sm_90)";
+    assert_eq!(
+        found(["NVIDIA H100 80GB HBM3", "NVIDIA H200"]),
+        [(Severity::Error, Some(lacks.to_owned()))]
+    );
+    assert_eq!(found(["NVIDIA A100-SXM4-40GB", "NVIDIA T400 4GB"]), []);
 }

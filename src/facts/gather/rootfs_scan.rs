@@ -7,6 +7,7 @@ use crate::facts::objects::world::ByWorld;
 use crate::facts::software::cached_packages::CachedPackages;
 use crate::facts::software::companions::{self, CompanionRequest};
 use crate::facts::software::cupti_files::{self, CuptiFiles};
+use crate::facts::software::gpu_code::GpuCodeObject;
 use crate::facts::software::package_files::{find_incomplete, is_package_list};
 use crate::facts::software::related_software::RelatedSoftware;
 use crate::facts::software::replaced_files::find_replaced;
@@ -31,6 +32,8 @@ pub(super) struct RootfsScan {
     pub weight: DeadWeightScan,
     /// The objects that may need such files.
     pub inventory: ObjectInventory,
+    /// The objects with code for GPUs.
+    pub gpu_code: Vec<GpuCodeObject>,
     /// Related software.
     pub around: RelatedSoftware,
     /// The files and links with a name of Python.
@@ -124,6 +127,7 @@ fn walk(
         cupti_files::add_cupti_node(rootfs, knowledge.library, profiles, &mut scan.found, path, node);
         scan.weight.add_node(rootfs, knowledge.tables, path, id);
         scan.inventory.add_node(path, node);
+        scan.gpu_code.extend(GpuCodeObject::of_node(path, node));
         scan.around.add_node(rootfs, knowledge, profiles, machine, (path, node));
         let is_folder = matches!(node.kind, NodeKind::Directory(_));
         if !is_folder && is_package_list(path) {
@@ -133,5 +137,6 @@ fn walk(
             scan.pythons.push(path.clone());
         }
     });
+    scan.gpu_code.sort_by(|a, b| a.path.cmp(&b.path));
     scan
 }

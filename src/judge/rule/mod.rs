@@ -11,4 +11,6 @@ pub mod suppression;
 pub use crate::knowledge::rule::{FieldValue, Rule, RuleCure, RuleQuestion, Severity, SubjectKind};
 pub use finding::{Finding, FindingLocation, PackageRepair, SuppressionMark};
 pub use judge::{judge_subjects, sort_findings};
-pub use subject::{BuildStepFacts, Evidence, RuleSubject, StoppedWork, UnmetNeed, image_subjects, link_subjects};
+pub use subject::{
+    BuildStepFacts, Evidence, RuleSubject, StoppedWork, UnmetNeed, gpu_code_gaps, image_subjects, link_subjects,
+};

@@ -286,6 +286,20 @@ subject_kinds! {
         flag("supported"),
         text("releases"),
     ]
+    /// The code for a requested GPU in an object that a framework always needs, or in all other objects.
+    GpuCode "gpu-code" [
+        // The GPU in words.
+        text("gpu"),
+        word("state", GPU_CODE),
+        // Whether a framework always needs the object, and its name.
+        flag("needed"),
+        text("framework"),
+        // The object, or some of the objects.
+        text("names"),
+        number("count"),
+        // The fix, as far as the image shows it.
+        text("cure"),
+    ]
     /// The host of a running container.
     Host "host" [
         // The container's newest CUDA, the host's driver, the driver released with that CUDA if known, and the first
@@ -464,6 +478,8 @@ const INJECTION_VARIABLE: &[&str] = &["CUDA_INJECTION64_PATH", "NVTX_INJECTION64
 const WEIGHT: &[&str] = &[WeightPurpose::Profiling.name(), WeightPurpose::Toolkit.name()];
 const INJECTION_MODE: &[&str] = &["cdi", "legacy", "unknown"];
 const GRANTED: &[&str] = &["granted", "refused", "unknown"];
+/// The share of an object's containers with code for the GPU; or that only the driver's compiler can provide it.
+const GPU_CODE: &[&str] = &["missing", "few", "only-ptx"];
 const TARGET: &[&str] = &["finding", "assumption"];
 const STATE: &[&str] = &["expired", "unused"];
 const LOST_TOOL: &[&str] = &["not-ready", "not-applicable"];

@@ -3,12 +3,14 @@
 //! Like the loader's view, an object has program headers and a dynamic section, and no section headers. It is a single
 //! writable segment without page padding, so a library takes about 1.5 KiB.
 
+mod gpu_code;
 mod layout;
 mod note;
 mod program;
 mod tables;
 mod write;
 
+pub use gpu_code::GpuEntry;
 pub use note::IsaLevel;
 
 use note::Note;
@@ -112,6 +114,8 @@ pub struct Elf {
     notes: Vec<Note>,
     rodata: Vec<Vec<u8>>,
     padding: usize,
+    /// The containers of GPU code at the end of the file.
+    gpu_code: Vec<Vec<GpuEntry>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,6 +170,7 @@ impl Elf {
             notes: Vec::new(),
             rodata: Vec::new(),
             padding: 0,
+            gpu_code: Vec::new(),
         }
     }
 
@@ -355,8 +360,16 @@ impl Elf {
         self
     }
 
+    /// Adds a container of GPU code, without a section, at the end of the file.
+    pub fn gpu_code(mut self, entries: impl IntoIterator<Item = GpuEntry>) -> Self {
+        self.gpu_code.push(entries.into_iter().collect());
+        self
+    }
+
     /// Returns the bytes of the file.
     pub fn build(&self) -> Vec<u8> {
-        layout::build(self)
+        let mut bytes = layout::build(self);
+        gpu_code::append_containers(&mut bytes, &self.gpu_code);
+        bytes
     }
 }

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::make::unescape;
-use crate::elf::{Class, Elf, Endian, Hash, IsaLevel, Kind, Machine, df_1};
+use crate::elf::{Class, Elf, Endian, GpuEntry, Hash, IsaLevel, Kind, Machine, df_1};
 
 const DT_AUXILIARY: u64 = 0x7fff_fffd;
 const DT_FILTER: u64 = 0x7fff_ffff;
@@ -92,6 +92,9 @@ pub struct ElfSpec {
     /// Whether the hash table is `DT_GNU_HASH`.
     #[serde(skip_serializing_if = "is_default")]
     pub gnu_hash: bool,
+    /// Containers of GPU code: each has names such as `sm_90a` and `compute_90`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub gpu_code: Vec<Vec<String>>,
 }
 
 /// The kind of an object.
@@ -146,7 +149,8 @@ pub enum MachineSpec {
 impl ElfSpec {
     /// Builds the described object.
     ///
-    /// Errors: A class other than 32 and 64, an import's version that is not in `verneed`, or an invalid escape.
+    /// Errors: A class other than 32 and 64, an import's version that is not in `verneed`, an unknown name of GPU code, or
+    /// an invalid escape.
     pub fn object(&self) -> Result<Elf, String> {
         let mut elf = self.shape()?;
         if let Some(soname) = &self.soname {
@@ -172,6 +176,10 @@ impl ElfSpec {
         }
         if let Some(json) = &self.dlopen {
             elf = elf.dlopen_note(json);
+        }
+        for names in &self.gpu_code {
+            let entry = |name: &String| GpuEntry::named(name).ok_or_else(|| format!("{name} is no GPU code"));
+            elf = elf.gpu_code(names.iter().map(entry).collect::<Result<Vec<_>, _>>()?);
         }
         self.symbols(elf)
     }

@@ -17,6 +17,7 @@ mod environment;
 mod evidence;
 mod failure;
 mod framework;
+mod gpu_code;
 mod host;
 mod image;
 mod injection;
@@ -38,6 +39,7 @@ mod unmet_need;
 
 pub use build_step::BuildStepFacts;
 pub use evidence::Evidence;
+pub use gpu_code::gpu_code_gaps;
 pub use link::link_subjects;
 pub use rule_subject::{RuleSubject, StoppedWork};
 pub use unmet_need::UnmetNeed;
@@ -88,6 +90,7 @@ fn subjects_of(kind: SubjectKind, facts: &ImageFacts) -> Vec<RuleSubject> {
         | SubjectKind::Need
         | SubjectKind::Tool
         | SubjectKind::Gpu
+        | SubjectKind::GpuCode
         | SubjectKind::Rivals
         | SubjectKind::Link
         | SubjectKind::BuildStep
