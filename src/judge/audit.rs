@@ -141,17 +141,17 @@ pub fn ask_gpus(audit: &mut AuditedImage, knowledge: &Knowledge, names: &[String
     let asked = names.iter().filter_map(|name| Some((name, gpus.find(name).ok()?)));
     let here = audit.facts.host.iter().flat_map(|host| &host.models);
     let here = here.filter_map(|model| Some((model, gpus.of_model(model)?)));
-    let named: Vec<(&String, &GpuCapability)> = asked.chain(here).collect();
-    let mut subjects: Vec<RuleSubject> = named
+    let known: Vec<(&String, &GpuCapability)> = asked.chain(here).collect();
+    let mut subjects: Vec<RuleSubject> = known
         .iter()
         .flat_map(|(name, gpu)| RuleSubject::of_gpu(&audit.facts, name, gpu))
         .collect();
-    for (name, gpu) in &named {
+    for (name, gpu) in &known {
         let Some(architecture) = gpu.machine_architecture() else {
             continue;
         };
         // A host may have several models of one architecture.
-        if !audit.gpus.iter().any(|known| known.architecture == architecture) {
+        if !audit.gpus.iter().any(|other| other.architecture == architecture) {
             subjects.extend(RuleSubject::of_gpu_code(&audit.facts, name, gpu));
             let name = (*name).clone();
             audit.gpus.push(AskedGpu { name, architecture });

@@ -192,6 +192,7 @@ fn first_cuda_for(builds: &[ReleaseBuild], capability: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::knowledge::Knowledge;
+    use image_linkage::path::RootPath;
 
     #[test]
     fn every_target_of_a_libcupti_is_a_gpu_and_says_the_first_release_for_it() {
@@ -276,6 +277,39 @@ mod tests {
             let found = gpus.of_model(model).map(|gpu| gpu.capability.as_str());
             assert_eq!(found, capability, "{model}");
         }
+    }
+
+    #[test]
+    fn a_framework_is_known_by_its_main_object_and_nvidia_by_its_paths() {
+        let gpus = &Knowledge::built_in().tables.gpus;
+        let place = |path: &str| {
+            let path = RootPath::from(path);
+            let framework = gpus.framework_of(&path).map(|framework| framework.name.as_str());
+            (framework, gpus.nvidia.is_match(path.as_bytes()))
+        };
+        let site = "usr/lib/python3.12/site-packages";
+        for (path, framework, is_nvidias) in [
+            ("torch/lib/libtorch_cuda.so", Some("PyTorch"), false),
+            ("torch/lib/libtorch_cuda_linalg.so", None, false),
+            ("vllm/_C.abi3.so", Some("vLLM"), false),
+            ("vllm/_C_stable_libtorch.abi3.so", Some("vLLM"), false),
+            ("vllm/_moe_C.abi3.so", None, false),
+            ("xformers/_C.so", None, false),
+            ("tensorflow/libtensorflow_cc.so.2", Some("TensorFlow"), false),
+            (
+                "onnxruntime/capi/libonnxruntime_providers_cuda.so",
+                Some("ONNX Runtime"),
+                false,
+            ),
+            ("llama_cpp/lib/libggml-cuda.so", Some("llama.cpp"), false),
+            ("nvidia/cusparselt/lib/libcusparseLt.so.0", None, true),
+            ("torchvision.libs/libnvjpeg.8dd2b5e6.so.12", None, true),
+            ("nvidia_cutlass_dsl/lib/x.so", None, true),
+        ] {
+            assert_eq!(place(&format!("{site}/{path}")), (framework, is_nvidias), "{path}");
+        }
+        assert_eq!(place("libtorch_cuda.so"), (Some("PyTorch"), false));
+        assert_eq!(place("usr/local/cuda-12.8/lib64/libx.so"), (None, true));
     }
 
     #[test]

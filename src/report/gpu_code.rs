@@ -37,7 +37,9 @@ pub(super) fn write_gpu_code(out: &mut String, audit: &AuditedImage, layout: Tex
         out.push_str(&wrap_line(&format!("  {}", object.path), layout.width));
         let about = styled(DIM, about_object(object));
         out.push_str(&wrap_paragraph("    ", &about, layout.width));
-        for words in coverage_lines(object, audit) {
+        // Many objects have kernels for some GPUs only, so the shares are details.
+        let gpus = audit.gpus.iter().filter(|_| layout.detail == TextDetail::All);
+        for words in gpus.filter_map(|gpu| coverage_words(object, gpu)) {
             out.push_str(&wrap_paragraph("    ", &words, layout.width));
         }
     }
@@ -57,21 +59,22 @@ fn about_object(object: &GpuCodeObject) -> String {
     joined(words.into_iter().flatten(), "; ")
 }
 
-/// For each requested GPU, the containers without machine code, if there are any.
-fn coverage_lines(object: &GpuCodeObject, audit: &AuditedImage) -> Vec<String> {
-    let line = |gpu: &AskedGpu| {
-        let GpuCoverage {
-            machine_code,
-            only_ptx,
-            no_code,
-        } = object.coverage(gpu.architecture);
-        let all = u64::from(machine_code) + u64::from(only_ptx) + u64::from(no_code);
-        let share = |count: u32, what: &str| (count > 0).then(|| format!("{what} in {count} of {all} containers"));
-        let words = [share(no_code, "no code"), share(only_ptx, "only PTX")];
-        let words: Vec<String> = words.into_iter().flatten().collect();
-        (!words.is_empty()).then(|| format!("{}: {}", gpu.architecture, words.join(", ")))
+/// The containers without machine code for a GPU, if there are any.
+fn coverage_words(object: &GpuCodeObject, gpu: &AskedGpu) -> Option<String> {
+    let GpuCoverage {
+        machine_code,
+        only_ptx,
+        no_code,
+    } = object.coverage(gpu.architecture);
+    let all = u64::from(machine_code) + u64::from(only_ptx) + u64::from(no_code);
+    let share = |count: u32, what: &str| match u64::from(count) {
+        0 => None,
+        count if count == all => Some(what.to_owned()),
+        count => Some(format!("{what} in {count} of {all} containers")),
     };
-    audit.gpus.iter().filter_map(line).collect()
+    let words = [share(no_code, "no code"), share(only_ptx, "only PTX")];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    (!words.is_empty()).then(|| format!("{}: {}", gpu.architecture, words.join(", ")))
 }
 
 /// The objects with GPU code, by path.

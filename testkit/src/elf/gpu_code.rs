@@ -46,15 +46,15 @@ impl GpuEntry {
         })
     }
 
-    fn bytes(self) -> [u8; ENTRY] {
-        let mut bytes = [0; ENTRY];
-        let mut put = |offset: usize, value: &[u8]| bytes[offset..offset + value.len()].copy_from_slice(value);
-        put(0, &self.kind.to_le_bytes());
-        put(2, &self.version.to_le_bytes());
+    fn bytes(self) -> Vec<u8> {
+        let mut bytes = [self.kind, self.version].map(u16::to_le_bytes).concat();
         // A header of 64 bytes, and code of eight.
-        put(4, &[64, 0, 0, 0, 8]);
-        put(28, &self.architecture.to_le_bytes());
-        put(40, &self.flags.to_le_bytes());
+        bytes.extend([64, 0, 0, 0, 8]);
+        bytes.resize(28, 0);
+        bytes.extend(self.architecture.to_le_bytes());
+        bytes.resize(40, 0);
+        bytes.extend(self.flags.to_le_bytes());
+        bytes.resize(ENTRY, 0);
         bytes
     }
 }
