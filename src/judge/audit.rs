@@ -157,7 +157,8 @@ pub fn ask_gpus(audit: &mut AuditedImage, knowledge: &Knowledge, names: &[String
             audit.gpus.push(AskedGpu { name, architecture });
         }
     }
-    let gaps = rule::gpu_code_gaps(&audit.facts, &audit.gpus);
+    let architectures: Vec<_> = audit.gpus.iter().map(|gpu| gpu.architecture).collect();
+    let gaps = rule::gpu_code_gaps(&audit.facts, &architectures);
     audit.facts.gaps.extend(gaps);
     let phases = knowledge.phases_named(&audit.phases);
     let found = rule::judge_subjects(&knowledge.rules, &subjects, &phases);

@@ -5,7 +5,6 @@ use image_linkage::escape::escape_bytes;
 
 use super::rule_subject::{RuleSubject, StoppedWork, count, escaped, flag, text};
 use crate::facts::{Gap, GpuCodeObject, ImageFacts, gpu_code_kept_for};
-use crate::judge::outcome::AskedGpu;
 use crate::knowledge::gpu::{GpuCapability, GpuFramework};
 use crate::knowledge::rule::SubjectKind;
 
@@ -83,11 +82,9 @@ impl RuleSubject {
 }
 
 /// The objects of frameworks whose code for these GPUs could not be read.
-pub fn gpu_code_gaps(facts: &ImageFacts, gpus: &[AskedGpu]) -> Vec<Gap> {
+pub fn gpu_code_gaps(facts: &ImageFacts, gpus: &[GpuArchitecture]) -> Vec<Gap> {
     let lacks = |object: &&GpuCodeObject| {
-        let mut states = gpus
-            .iter()
-            .map(|gpu| GpuCodeState::of(object.coverage(gpu.architecture)));
+        let mut states = gpus.iter().map(|gpu| GpuCodeState::of(object.coverage(*gpu)));
         states.any(|state| state.is_some())
     };
     let partial = facts.gpu_code.iter().filter(|object| object.is_partial());
