@@ -29,7 +29,6 @@ pub use software::copy_version::VersionSource;
 pub use software::cupti_access::{ApiAvailability, CuptiAccess, CuptiProcess};
 pub use software::cupti_files::DanglingLink;
 pub use software::file_owner::{FileOwner, OwnerKind};
-pub use software::gpu_code::{GpuCodeAmounts, GpuCodeObject, architecture_words, gpu_code_kept_for};
 pub use software::opened_names::UndecidedOpener;
 pub use software::process_variants::AnswerBasis;
 pub use software::related_software::{ProgramBuild, RelatedSoftware};
@@ -39,5 +38,6 @@ pub use weight::file_references::{
     FileReference, FileReferrer, PROVENANCE_PLACE, ReferenceKind, SLIM_GPU_LABEL, is_for_processor, keep_referenced,
     retained_files,
 };
+pub use weight::gpu_code::{GpuCodeAmounts, GpuCodeObject, architecture_words, gpu_code_kept_for};
 
 pub use image_linkage::loader::RequestOutcome;

@@ -13,10 +13,6 @@ use super::mistake::TextMistake;
 use super::patterns::PathPatterns;
 use super::yaml_text::YamlText;
 
-/// The label of an image that `slim --gpu` made. Its value has the architectures whose code was kept, such as
-/// `sm_80,sm_90`.
-pub const SLIM_GPU_LABEL: &str = "io.github.cupti-audit.slim.gpu";
-
 /// The known GPUs.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -27,8 +23,6 @@ pub struct GpuTable {
     pub names: BTreeMap<String, String>,
     /// The frameworks that need code for the GPU.
     pub frameworks: Vec<GpuFramework>,
-    /// The paths of NVIDIA's own libraries.
-    pub nvidia: PathPatterns,
 }
 
 /// A framework, and the object with the kernels that it always needs.
@@ -147,7 +141,7 @@ impl GpuTable {
 
     /// Adds the rows of another file.
     ///
-    /// Errors: A name with an unknown capability; a capability of no known release; too many patterns.
+    /// Errors: A name with an unknown capability; a capability of no known release.
     pub(super) fn add(&mut self, text: YamlText<'_>, more: Self, builds: &[ReleaseBuild]) -> Result<(), TextMistake> {
         for (number, mut row) in more.capabilities.into_iter().enumerate() {
             if row.from.is_empty() {
@@ -171,9 +165,7 @@ impl GpuTable {
             self.names.insert(name, capability);
         }
         self.frameworks.extend(more.frameworks);
-        self.nvidia
-            .extend(more.nvidia)
-            .map_err(|why| text.mistake(&["nvidia"], why))
+        Ok(())
     }
 }
 
@@ -280,36 +272,27 @@ mod tests {
     }
 
     #[test]
-    fn a_framework_is_known_by_its_main_object_and_nvidia_by_its_paths() {
+    fn a_framework_is_known_by_its_main_object() {
         let gpus = &Knowledge::built_in().tables.gpus;
-        let place = |path: &str| {
-            let path = RootPath::from(path);
-            let framework = gpus.framework_of(&path).map(|framework| framework.name.as_str());
-            (framework, gpus.nvidia.is_match(path.as_bytes()))
-        };
-        let site = "usr/lib/python3.12/site-packages";
-        for (path, framework, is_nvidias) in [
-            ("torch/lib/libtorch_cuda.so", Some("PyTorch"), false),
-            ("torch/lib/libtorch_cuda_linalg.so", None, false),
-            ("vllm/_C.abi3.so", Some("vLLM"), false),
-            ("vllm/_C_stable_libtorch.abi3.so", Some("vLLM"), false),
-            ("vllm/_moe_C.abi3.so", None, false),
-            ("xformers/_C.so", None, false),
-            ("tensorflow/libtensorflow_cc.so.2", Some("TensorFlow"), false),
+        for (path, framework) in [
+            ("torch/lib/libtorch_cuda.so", Some("PyTorch")),
+            ("torch/lib/libtorch_cuda_linalg.so", None),
+            ("vllm/_C.abi3.so", Some("vLLM")),
+            ("vllm/_C_stable_libtorch.abi3.so", Some("vLLM")),
+            ("vllm/_moe_C.abi3.so", None),
+            ("xformers/_C.so", None),
+            ("tensorflow/libtensorflow_cc.so.2", Some("TensorFlow")),
             (
                 "onnxruntime/capi/libonnxruntime_providers_cuda.so",
                 Some("ONNX Runtime"),
-                false,
             ),
-            ("llama_cpp/lib/libggml-cuda.so", Some("llama.cpp"), false),
-            ("nvidia/cusparselt/lib/libcusparseLt.so.0", None, true),
-            ("torchvision.libs/libnvjpeg.8dd2b5e6.so.12", None, true),
-            ("nvidia_cutlass_dsl/lib/x.so", None, true),
+            ("llama_cpp/lib/libggml-cuda.so", Some("llama.cpp")),
         ] {
-            assert_eq!(place(&format!("{site}/{path}")), (framework, is_nvidias), "{path}");
+            for folder in ["", "usr/lib/python3.12/site-packages/"] {
+                let found = gpus.framework_of(&RootPath::from(format!("{folder}{path}").as_str()));
+                assert_eq!(found.map(|framework| framework.name.as_str()), framework, "{path}");
+            }
         }
-        assert_eq!(place("libtorch_cuda.so"), (Some("PyTorch"), false));
-        assert_eq!(place("usr/local/cuda-12.8/lib64/libx.so"), (None, true));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use image_linkage::loader::CpuLevel;
 use image_linkage::rootfs::FileCredentials;
 use image_source::Platform;
 use image_source::registry::RegistryOptions;
-use testkit::elf::{Elf, GpuEntry};
+use testkit::elf::Elf;
 use testkit::layer::{Compression, Layer};
 use testkit::oci::Layout;
 use testkit::spec::Sources;
@@ -383,7 +383,7 @@ fn messages_have_no_holes() {
 fn a_host_with_a_gpu_without_code_is_an_error() {
     let sources = Sources::of_repository().unwrap();
     let base = sources.images(&sources.fixtures()["empty"]).unwrap();
-    let torch = Elf::new().gpu_code(GpuEntry::named("sm_80")).build();
+    let torch = Elf::new().gpu_code(&["sm_80"]).unwrap().build();
     let layer = Layer::new().file("opt/torch/lib/libtorch_cuda.so", torch);
     let folder = tempfile::tempdir().unwrap();
     let mut layout = Layout::new();

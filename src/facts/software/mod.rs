@@ -15,7 +15,6 @@ pub mod expected_soname;
 pub mod file_owner;
 pub mod file_removals;
 pub mod given_assumption;
-pub mod gpu_code;
 pub mod opened_names;
 pub mod package_files;
 pub mod process_variants;

@@ -2,3 +2,4 @@
 
 pub mod dead_weight;
 pub mod file_references;
+pub mod gpu_code;

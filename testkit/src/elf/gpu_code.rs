@@ -1,70 +1,52 @@
-//! Containers of GPU code ("fat binaries"), as nvcc writes them, with eight bytes of code per entry.
-//!
-//! `crates/gpu-code` explains the format.
+//! Containers of GPU code behind the parts of an object. [`crate::gpu_object`] builds objects with their sections.
 
-/// The bytes of an entry: its header and its code.
-const ENTRY: usize = 72;
+use crate::gpu_object::{GpuEntry, container};
+
+/// The bytes of code of an entry.
+const CODE: usize = 8;
 /// The alignment of containers.
 const ALIGNMENT: usize = 8;
+/// The version of a container's first entry.
+const VERSION: usize = 18;
 
-/// Code for one architecture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GpuEntry {
-    /// 1 for PTX, 2 for machine code.
-    kind: u16,
-    architecture: u32,
-    flags: u64,
-    /// 0x101; readers do not know others.
-    version: u16,
+/// A container with entries of these names, such as `sm_80`, `sm_90a`, `sm_100f` or `compute_90`. The name `unknown`
+/// makes it one that no reader knows.
+///
+/// Errors: Another name.
+pub(super) fn named_container(names: &[impl AsRef<str>]) -> Result<Vec<u8>, String> {
+    let names = names.iter().map(AsRef::as_ref);
+    let is_unknown = names.clone().any(|name| name == "unknown");
+    let names = names.map(|name| if name == "unknown" { "sm_80" } else { name });
+    let entry = |name: &str| entry(name).ok_or_else(|| format!("{name} is no GPU code"));
+    let mut bytes = container(&names.map(entry).collect::<Result<Vec<_>, _>>()?);
+    if let Some(version) = bytes.get_mut(VERSION).filter(|_| is_unknown) {
+        *version += 1;
+    }
+    Ok(bytes)
 }
 
-impl GpuEntry {
-    /// The entry of a name such as `sm_80`, `sm_90a`, `sm_100f` or `compute_90`, or one of an unknown version for
-    /// `unknown`; `None` for another name.
-    pub fn named(name: &str) -> Option<Self> {
-        if name == "unknown" {
-            let known = Self::named("sm_80")?;
-            return Some(Self {
-                version: 0x102,
-                ..known
-            });
-        }
-        let (kind, number) = match (name.strip_prefix("sm_"), name.strip_prefix("compute_")) {
-            (Some(number), _) => (2, number),
-            (None, number) => (1, number?),
-        };
-        let (number, flags) = match (number.strip_suffix('a'), number.strip_suffix('f')) {
-            (Some(number), _) => (number, 0x10_0000),
-            (None, Some(number)) => (number, 0x20_0000),
-            (None, None) => (number, 0),
-        };
-        Some(Self {
-            kind,
-            architecture: number.parse().ok()?,
-            flags,
-            version: 0x101,
-        })
-    }
-
-    fn bytes(self) -> Vec<u8> {
-        let mut bytes = [self.kind, self.version].map(u16::to_le_bytes).concat();
-        // A header of 64 bytes, and code of eight.
-        bytes.extend([64, 0, 0, 0, 8]);
-        bytes.resize(28, 0);
-        bytes.extend(self.architecture.to_le_bytes());
-        bytes.resize(40, 0);
-        bytes.extend(self.flags.to_le_bytes());
-        bytes.resize(ENTRY, 0);
-        bytes
-    }
+fn entry(name: &str) -> Option<GpuEntry> {
+    let (kind, number) = match (name.strip_prefix("sm_"), name.strip_prefix("compute_")) {
+        (Some(number), _) => (2, number),
+        (None, number) => (1, number?),
+    };
+    let (number, flags) = match (number.strip_suffix('a'), number.strip_suffix('f')) {
+        (Some(number), _) => (number, 1 << 20),
+        (None, Some(number)) => (number, 1 << 21),
+        (None, None) => (number, 0),
+    };
+    Some(GpuEntry {
+        kind,
+        arch: number.parse().ok()?,
+        flags,
+        bytes: CODE,
+    })
 }
 
 /// Appends containers at the next aligned offset.
-pub(super) fn append_containers(file: &mut Vec<u8>, containers: &[Vec<GpuEntry>]) {
-    for entries in containers {
+pub(super) fn append_containers(file: &mut Vec<u8>, containers: &[Vec<u8>]) {
+    for container in containers {
         file.resize(file.len().next_multiple_of(ALIGNMENT), 0);
-        file.extend([0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0]);
-        file.extend(((entries.len() * ENTRY) as u64).to_le_bytes());
-        file.extend(entries.iter().flat_map(|entry| entry.bytes()));
+        file.extend(container);
     }
 }

@@ -10,7 +10,6 @@ mod program;
 mod tables;
 mod write;
 
-pub use gpu_code::GpuEntry;
 pub use note::IsaLevel;
 
 use note::Note;
@@ -115,7 +114,7 @@ pub struct Elf {
     rodata: Vec<Vec<u8>>,
     padding: usize,
     /// The containers of GPU code at the end of the file.
-    gpu_code: Vec<Vec<GpuEntry>>,
+    gpu_code: Vec<Vec<u8>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -360,10 +359,13 @@ impl Elf {
         self
     }
 
-    /// Adds a container of GPU code, without a section, at the end of the file.
-    pub fn gpu_code(mut self, entries: impl IntoIterator<Item = GpuEntry>) -> Self {
-        self.gpu_code.push(entries.into_iter().collect());
-        self
+    /// Adds a container of GPU code, without a section, at the end of the file. The names are such as `sm_90a` and
+    /// `compute_90`; with `unknown`, no reader knows it.
+    ///
+    /// Errors: Another name.
+    pub fn gpu_code(mut self, names: &[impl AsRef<str>]) -> Result<Self, String> {
+        self.gpu_code.push(gpu_code::named_container(names)?);
+        Ok(self)
     }
 
     /// Returns the bytes of the file.

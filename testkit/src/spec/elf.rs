@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::make::unescape;
-use crate::elf::{Class, Elf, Endian, GpuEntry, Hash, IsaLevel, Kind, Machine, df_1};
+use crate::elf::{Class, Elf, Endian, Hash, IsaLevel, Kind, Machine, df_1};
 
 const DT_AUXILIARY: u64 = 0x7fff_fffd;
 const DT_FILTER: u64 = 0x7fff_ffff;
@@ -178,8 +178,7 @@ impl ElfSpec {
             elf = elf.dlopen_note(json);
         }
         for names in &self.gpu_code {
-            let entry = |name: &String| GpuEntry::named(name).ok_or_else(|| format!("{name} is no GPU code"));
-            elf = elf.gpu_code(names.iter().map(entry).collect::<Result<Vec<_>, _>>()?);
+            elf = elf.gpu_code(names)?;
         }
         self.symbols(elf)
     }

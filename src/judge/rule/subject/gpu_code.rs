@@ -6,6 +6,7 @@ use image_linkage::escape::escape_bytes;
 use super::rule_subject::{RuleSubject, StoppedWork, count, escaped, flag, text};
 use crate::facts::{Gap, GpuCodeObject, ImageFacts, gpu_code_kept_for};
 use crate::knowledge::gpu::{GpuCapability, GpuFramework};
+use crate::knowledge::gpu_code::ObjectOrigin;
 use crate::knowledge::rule::SubjectKind;
 
 /// Containers without code count if they are more than nine of ten. Many libraries have kernels for some GPUs only.
@@ -102,7 +103,7 @@ fn all_containers(coverage: GpuCoverage) -> u64 {
 
 /// Whether an object is a library of NVIDIA. Some of these libraries have machine code for few GPUs by design.
 fn is_nvidias(facts: &ImageFacts, object: &GpuCodeObject) -> bool {
-    facts.tables.gpus.nvidia.is_match(object.path.as_bytes())
+    matches!(facts.tables.gpu_code.origin(&object.path), ObjectOrigin::Nvidia)
 }
 
 /// The user's name for a GPU, and its architecture.

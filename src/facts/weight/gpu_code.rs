@@ -10,7 +10,7 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, RootfsNode};
 use image_source::Image;
 
-use crate::knowledge::gpu::SLIM_GPU_LABEL;
+use super::file_references::SLIM_GPU_LABEL;
 
 /// An object with code for GPUs.
 #[derive(Debug, Clone)]
