@@ -37,7 +37,7 @@ fn image(folder: &Path, env: &[(&str, &str)]) -> String {
     let layer = Layer::new()
         .file(TORCH, torch)
         .hardlink("opt/link.so", TORCH)
-        .file(&TORCH.replace("cuda", "cuda_linalg"), linked.build())
+        .file(TORCH.replace("cuda", "cuda_linalg"), linked.build())
         .file("opt/nvidia/lib/libcublas.so.12", object("libcublas.so.12").build())
         .file("opt/own/libown.so", object("libown.so").build());
     let base = Layer::new().file("etc/passwd", "root:x:0:0::/:/bin/sh\n");
@@ -69,7 +69,7 @@ fn written(archive: &Path) -> (Vec<(String, u64)>, Value, Value) {
             }
             continue;
         }
-        if !name.ends_with(".tar") {
+        if Path::new(&name).extension().is_none_or(|it| it != "tar") {
             continue;
         }
         for entry in tar::Archive::new(bytes.as_slice()).entries().unwrap() {
@@ -98,11 +98,7 @@ fn open_packages_lose_the_code_of_other_gpus_and_nothing_else_changes() {
     insta::assert_snapshot!("gpu_code", text);
     let (files, config, proof) = written(&archive);
     let before = object("libtorch_cuda.so").build().len() as u64;
-    let sizes: Vec<u64> = files
-        .iter()
-        .filter(|(path, _)| path.ends_with(".so") || path.ends_with(".12"))
-        .map(|it| it.1)
-        .collect();
+    let sizes: Vec<u64> = files.iter().map(|(_, bytes)| *bytes).collect();
     let pruned = proof["gpuCode"]["objects"][0]["bytesAfter"].as_u64().unwrap();
     assert!(pruned < before - 0xa000);
     assert_eq!(sizes.iter().filter(|bytes| **bytes == pruned).count(), 1, "{files:?}");

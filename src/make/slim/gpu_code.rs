@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use aho_corasick::AhoCorasick;
 use gpu_code::{
-    CodeAmount, CodeKind, DeviceCode, DeviceCodeScanner, GpuArchitecture, KeptPtx, Obstacle, PrunePlan, PruneTarget,
-    PruneWay, plan_pruning, verify_pruned,
+    CodeAmount, CodeKind, DeviceCode, DeviceCodeScanner, GpuArchitecture, GpuCoverage, KeptPtx, Obstacle, PrunePlan,
+    PruneTarget, PruneWay, plan_pruning, verify_pruned,
 };
 use image_linkage::layer::{ReplacedFile, extract_files};
 use image_linkage::limits::Limits;
@@ -110,8 +110,9 @@ pub(crate) struct PrunedObject {
     pub code_after: DeviceCode,
     /// Why the file keeps its size; `None` if it becomes smaller.
     pub in_place_because: Option<&'static str>,
-    /// The GPUs for which some code is only PTX.
+    /// The GPUs for which some code is only PTX, and those without any code.
     pub compiled_for: Vec<GpuArchitecture>,
+    pub no_code_for: Vec<GpuArchitecture>,
     /// The new object in the staging folder.
     pub content: PathBuf,
 }
@@ -352,8 +353,14 @@ fn prune_object(
     interrupt::copy_interruptible(&mut open_staging_file(place)?, &mut hashing)
         .map_err(|error| io_error(place, error))?;
     let (_, sha256_before, _) = hashing.finish();
-    let compiled_for = |gpu: &&GpuArchitecture| planned.code_before.coverage(**gpu).only_ptx > 0;
-    let compiled_for = request.target.gpus().iter().filter(compiled_for).copied().collect();
+    let with = |fits: fn(GpuCoverage) -> bool| {
+        let gpus = request.target.gpus().iter();
+        gpus.filter(|gpu| fits(planned.code_before.coverage(**gpu)))
+            .copied()
+            .collect()
+    };
+    let compiled_for = with(|coverage| coverage.only_ptx > 0);
+    let no_code_for = with(|coverage| coverage.machine_code == 0 && coverage.only_ptx == 0);
     let package = |path: &RootPath| match table.origin(path) {
         ObjectOrigin::Open(package) => Some(package.package.clone()),
         _ => None,
@@ -377,6 +384,7 @@ fn prune_object(
         code_after,
         in_place_because: planned.in_place_because,
         compiled_for,
+        no_code_for,
         content,
     }))
 }

@@ -103,6 +103,12 @@ fn describe_gpu_code(out: &mut String, gpu_code: &GpuDecision) {
                 "    some code for {gpu} is PTX: the driver compiles it at first use, as before"
             );
         }
+        for gpu in &object.no_code_for {
+            let _ = writeln!(
+                out,
+                "    it has no code for {gpu}, so its kernels fail there, as before"
+            );
+        }
     }
     describe_unchanged(out, &gpu_code.unchanged);
     if !pruned.is_empty() {
@@ -116,7 +122,8 @@ fn describe_gpu_code(out: &mut String, gpu_code: &GpuDecision) {
 }
 
 /// What was not checked yet.
-const NOT_RUN: &str = "the changed objects were compared with the originals, but this feature was not yet run on a GPU: test the image";
+const NOT_RUN: &str =
+    "the changed objects were compared with the originals, but this feature was not yet run on a GPU: test the image";
 
 /// Objects of one reason on one line, because an image has dozens of NVIDIA's libraries.
 fn describe_unchanged(out: &mut String, unchanged: &[UnchangedObject]) {
