@@ -124,7 +124,7 @@ where
         .sections
         .iter()
         .filter(executable)
-        .filter(|it| it.has_content())
+        .filter(|it| it.has_content() && it.is_loaded())
     {
         let executable_before = before.segment_at(section.address)?.flags & PF_X;
         let executable_now = after.segment_at(section.address)?.flags & PF_X;
