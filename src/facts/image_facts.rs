@@ -17,6 +17,7 @@ use crate::facts::software::related_software::RelatedSoftware;
 use crate::facts::weight::dead_weight::{DeadWeightFile, DeadWeightUse};
 use crate::facts::weight::file_references::FileReference;
 use crate::facts::weight::gpu_code::GpuCodeObject;
+use crate::facts::weight::weight_groups::{ImageWeight, OpenGpuCode, weigh_files};
 use crate::knowledge::{KnowledgeTables, LibraryProfile};
 use container_start::Assumption;
 use image_linkage::loader::RequestOutcome;
@@ -175,6 +176,12 @@ impl ImageFacts {
     /// Whether the image contains a copy for general use, a dangling link, or a consumer.
     pub fn concerns_cupti(&self) -> bool {
         self.own_copies().next().is_some() || !self.dangling.is_empty() || !self.consumers.is_empty()
+    }
+
+    /// The bytes of its files by group. It walks through all files, so only the reports that show it ask for it.
+    pub fn weigh(&self) -> ImageWeight {
+        let open = OpenGpuCode::of_image(&self.image, self.tables);
+        weigh_files(&self.contexts.as_is.rootfs, self.tables, open, &self.dead_weight_uses)
     }
 
     /// The copies of CUPTI for general use, without the private copies of tools.

@@ -40,6 +40,7 @@ mod table_reader;
 mod tables;
 pub mod user_folders;
 pub mod vertex;
+pub mod weight_group;
 mod wheel_table;
 mod yaml_node;
 pub mod yaml_text;

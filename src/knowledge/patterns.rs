@@ -1,6 +1,7 @@
 //! Patterns in data files: a name with a final `*`, or a path glob with `*`, `**`, `?`, `[…]` and `{…}`, of which only
 //! `**` matches a slash.
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
@@ -105,6 +106,41 @@ impl PathPatterns {
     fn compiled(&self) -> &Result<GlobSet, String> {
         let compile = || GlobSet::new(&self.globs).map_err(|error| error.to_string());
         self.set.get_or_init(compile)
+    }
+}
+
+/// Several lists of patterns, compiled together, to find the lists that match a path.
+#[derive(Debug, Clone)]
+pub(super) struct PatternLists {
+    set: GlobSet,
+    /// The list of each pattern.
+    lists: Vec<usize>,
+}
+
+impl PatternLists {
+    /// Compiles the lists.
+    ///
+    /// Errors: A pattern is invalid, or there are too many.
+    pub(super) fn of<'p>(lists: impl Iterator<Item = &'p Vec<String>>) -> Result<Self, String> {
+        let (mut set, mut of_patterns) = (GlobSetBuilder::new(), Vec::new());
+        for (number, patterns) in lists.enumerate() {
+            for pattern in patterns {
+                set.add(path_glob(pattern)?);
+                of_patterns.push(number);
+            }
+        }
+        let set = set.build().map_err(|error| error.to_string())?;
+        Ok(Self {
+            set,
+            lists: of_patterns,
+        })
+    }
+
+    /// The numbers of the lists that match, lowest first.
+    pub(super) fn lists(&self, path: &[u8]) -> BTreeSet<usize> {
+        let matches = self.set.matches_candidate(&Candidate::from_bytes(path));
+        let lists = matches.into_iter().filter_map(|pattern| self.lists.get(pattern));
+        lists.copied().collect()
     }
 }
 

@@ -24,12 +24,13 @@ use super::release_table::{ReleaseFile, ReleaseTable};
 use super::shared_folders::SharedFolders;
 use super::table_reader::TableReader;
 use super::vertex::VertexAccelerator;
+use super::weight_group::{WeightGroup, WeightTable};
 use super::wheel_table::{ListedWheel, WheelTable};
 use container_start::LauncherTable;
 use image_linkage::escape;
 
 /// The names of the tables in `profiles/cupti`.
-pub const TABLE_FILES: [&str; 22] = [
+pub const TABLE_FILES: [&str; 23] = [
     "apis.yaml",
     "build-steps.yaml",
     "dead-weight.yaml",
@@ -51,6 +52,7 @@ pub const TABLE_FILES: [&str; 22] = [
     "shared-folders.yaml",
     "sources.yaml",
     "toolkits.csv",
+    "weight.yaml",
     "wheels.csv",
 ];
 
@@ -114,6 +116,8 @@ pub struct KnowledgeTables {
     pub shared_folders: SharedFolders,
     /// The machines of Vertex AI.
     pub vertex_machines: Vec<VertexAccelerator>,
+    /// The groups of an image's bytes.
+    pub weight: WeightTable,
     /// The wheels in the Python package index.
     pub wheels: WheelTable,
     /// The folders of tools that bundle a copy.
@@ -257,6 +261,7 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
             Some(row.accelerator.clone())
         }),
         toolkits: reader.csv("toolkits", (TOOLKITS, 1), ToolkitVersion::read),
+        weight: WeightTable::default(),
         wheels: WheelTable {
             wheels: reader
                 .csv("wheels", (WHEELS, 3), ListedWheel::read)
@@ -333,6 +338,9 @@ fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, kn
     reader.documents("shared-folders", |_, folders: SharedFolders| {
         let added = tables.shared_folders.add(folders);
         added.map_err(TextMistake::of_whole)
+    });
+    reader.documents("weight", |text, groups: Vec<WeightGroup>| {
+        tables.weight.add(text, groups, &tables.dead_weight)
     });
     let by_name = &mut tables.releases.cuda_by_name;
     reader.documents("file-names", |text, names: BTreeMap<String, String>| {

@@ -543,3 +543,40 @@ fn a_bad_pattern_is_told_at_its_place_and_nothing_follows_from_it() {
     let found = mistakes(vec![dead_weight("- {kind: zz, what: x, files: []}\n"), phase]);
     assert_eq!(found, ["mine/dead-weight.yaml:1:23: missing field `weight`"]);
 }
+
+#[test]
+fn the_users_groups_of_bytes_come_first() {
+    let weight = |rows: &str| file(DataKind::Table, "weight", rows);
+    let known = Knowledge::with_user_files(vec![weight(
+        "- {group: ours, what: our code, files: [\"**/site-packages/ours/**\"], why: we run it}\n",
+    )]);
+    let table = &known.unwrap().tables.weight;
+    let first = |path: &[u8]| Some(&*table.groups().get(table.matching(path).next()?)?.id);
+    assert_eq!(first(b"opt/site-packages/ours/x.py"), Some("ours"));
+    assert_eq!(first(b"opt/site-packages/other/x.py"), Some("python-packages"));
+    assert_eq!(first(b"srv/x"), None);
+    for (row, expected) in [
+        (
+            "group: a, what: x, why: y, files: [\"opt/[\"]",
+            "1:39: error parsing glob 'opt/[': unclosed character class; missing ']'",
+        ),
+        (
+            "group: python, what: x, why: y, files: []",
+            "1:11: there is a group \"python\" already",
+        ),
+        (
+            "group: a, what: x, why: y, files: [], kinds: [nsigth]",
+            "1:50: there is no kind \"nsigth\"; did you mean \"nsight\"?",
+        ),
+        (
+            "group: a, what: x, why: y, files: [], role: other",
+            "1:48: there is no value \"other\"",
+        ),
+    ] {
+        let found = mistakes(vec![weight(&format!("- {{{row}}}\n"))]);
+        assert!(
+            found.len() == 1 && found[0].starts_with(&format!("mine/weight.yaml:{expected}")),
+            "{found:?}"
+        );
+    }
+}

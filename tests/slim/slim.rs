@@ -647,8 +647,10 @@ fn a_dry_run_knows_that_lists_of_packages_lose_the_removed_files() {
     let inference = [&*image, "--phase", "inference", "--drop"];
     let real = must(&[&inference[..], &["-o", &place.of("oci", "out")]].concat());
     let dry = must(&[&inference[..], &["--dry-run"]].concat());
+    // The new image also has the list of changes, so the sizes differ a little.
+    let (changes, _) = dry.split_once("  what stays: ").unwrap();
     assert!(
-        real.starts_with(&dry) && dry.contains("/libcupti.so.12 "),
+        real.starts_with(changes) && real.contains("  what stays: ") && changes.contains("/libcupti.so.12 "),
         "{dry}{real}"
     );
 }

@@ -203,10 +203,10 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
     if let Some(place) = &place {
         let (made, audit) = place.make_image(&making)?;
         reader.bars.clear();
-        return Ok((said + &made, verdict_line(&audit)));
+        return Ok((said + &made + &describe_rest(args, &audit), verdict_line(&audit)));
     }
     match audit_predicted_image(&making) {
-        Ok(audit) => Ok((said, verdict_line(&audit))),
+        Ok(audit) => Ok((said + &describe_rest(args, &audit), verdict_line(&audit))),
         Err(why) => {
             // Print the planned changes even if they were rejected.
             if args.quiet == 0 {
@@ -214,6 +214,15 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
             }
             Err(why)
         }
+    }
+}
+
+/// What the new image keeps; empty if the run only adds CUPTI.
+fn describe_rest(args: &SlimArgs, audit: &AuditedImage) -> String {
+    if args.drop || !args.gpu_code.target.gpus.is_empty() {
+        slim_text::describe_rest(&audit.facts)
+    } else {
+        String::new()
     }
 }
 

@@ -1,5 +1,6 @@
-//! Files that may be dead weight, and the references to them.
+//! Files that may be dead weight, the references to them, GPU code, and the bytes of all files by group.
 
 pub mod dead_weight;
 pub mod file_references;
 pub mod gpu_code;
+pub mod weight_groups;

@@ -6,12 +6,16 @@ use std::fmt::Write as _;
 use super::added_layer::{MISLEADING, SlimInput};
 use super::gpu_code::{GpuDecision, PrunedObject, UnchangedObject, UnchangedReason};
 use super::new_image::NewImage;
+use crate::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
 use crate::make::remedy::install_folder::FolderDiscovery;
 use crate::make::remedy::wanted_cupti::find_wanted_cupti;
 use crate::size::format_size;
 use image_linkage::escape;
+
+/// The maximum number of groups to show of what stays.
+const SHOWN_GROUPS: usize = 10;
 
 /// The planned changes, with the reason for each file.
 pub(crate) fn describe_decision(making: &SlimInput<'_>) -> String {
@@ -251,4 +255,29 @@ pub(crate) fn describe_result(making: &SlimInput<'_>, made: &NewImage<'_>, audit
         "  size: {before} before, {after} after, {change}\n  audit of the new image: {}\n",
         audit.verdict()
     )
+}
+
+/// The bytes that the new image keeps, by group: why they stay, and what would make them go.
+pub(crate) fn describe_rest(facts: &ImageFacts) -> String {
+    let weight = facts.weigh();
+    if weight.groups.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("  what stays: {} in files\n", format_size(weight.bytes()));
+    for group in weight.groups.iter().take(SHOWN_GROUPS) {
+        let (bytes, what) = (format_size(group.bytes), &group.what);
+        let reasons = match group.reasons.join("; ") {
+            reasons if reasons.is_empty() => reasons,
+            reasons => format!(": {reasons}"),
+        };
+        let smaller = group.smaller.map(|smaller| format!(" -> {smaller}"));
+        let _ = writeln!(out, "    {bytes:>8}  {what}{reasons}{}", smaller.unwrap_or_default());
+    }
+    let smaller = weight.groups.get(SHOWN_GROUPS..).unwrap_or_default();
+    if !smaller.is_empty() {
+        let bytes = smaller.iter().map(|group| group.bytes);
+        let bytes = format_size(bytes.fold(0, u64::saturating_add));
+        let _ = writeln!(out, "    {bytes:>8}  in {} smaller groups", smaller.len());
+    }
+    out
 }

@@ -5,11 +5,13 @@
 
 mod document_page;
 mod table;
+mod weight;
 
 use std::io;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use self::weight::weight_section;
 use super::audit_page::{RulesById, audit_page, unread_page};
 use super::build_file::{CheckedBuildFile, check_page};
 use super::words::{ReportTone, image_name, platform_name};
@@ -121,7 +123,12 @@ fn whole_page(title: &str, heading: &str, body: &Markup, footer: &str) -> Markup
 
 impl ReportWriter for HtmlReport {
     fn audited(&mut self, audit: &AuditedImage) -> String {
-        let section = audit_page(audit, &self.rules).blocks();
+        // Weighed for this format only, because that is a walk of its own. A list of missing links is not about bytes.
+        let weight = audit.links.is_none().then(|| audit.facts.weigh());
+        let section = html! {
+            (audit_page(audit, &self.rules).blocks())
+            @if let Some(weight) = &weight { (weight_section(weight)) }
+        };
         self.add(
             &section,
             ImageEntry {
