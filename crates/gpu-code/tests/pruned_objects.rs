@@ -1,4 +1,12 @@
 //! Does a pruned object have what its GPUs need, and nothing else that differs?
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test may panic, and print its counts"
+)]
 
 use gpu_code::{CodeAmount, GpuArchitecture, KeptPtx, Obstacle, PruneTarget, PruneWay, plan_pruning, verify_pruned};
 use testkit::gpu_object::{GpuEntry, GpuObject, container, cubin, ptx};
@@ -180,10 +188,6 @@ fn an_unexpected_object_stays_as_it_is_for_a_reason() {
 /// Changes single fields of an object: it is refused, the judge finds the damage, or it is
 /// pruned right. `OBJECTS` names real ones.
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the objects of a longer run are files of this host"
-)]
 fn a_changed_object_is_refused_or_pruned_right() {
     let mut objects = vec![sample().build()];
     let named = std::env::var("OBJECTS").unwrap_or_default();
