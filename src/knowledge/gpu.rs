@@ -78,7 +78,8 @@ impl GpuCapability {
 }
 
 impl GpuTable {
-    /// Finds a GPU by compute capability (`9.0`, `sm_90`, `compute_90`) or name (`H100`).
+    /// Finds a GPU by compute capability (`9.0`, `sm_90`, `90`, `compute_90`), name (`H100`) or the driver's words
+    /// (`NVIDIA A100-SXM4-80GB`).
     ///
     /// Errors: A message that it is unknown.
     pub fn find(&self, text: &str) -> Result<&GpuCapability, String> {
@@ -87,15 +88,19 @@ impl GpuTable {
             .chars()
             .filter(|sign| !" -".contains(*sign))
             .collect();
-        let number = ["sm_", "compute_"].iter().find_map(|begin| {
+        let number = ["sm_", "sm", "compute_", ""].iter().find_map(|begin| {
             // A letter may follow the digits: sm_90a is the same GPU.
             let digits = plain
                 .strip_prefix(begin)?
                 .trim_end_matches(|sign: char| sign.is_ascii_alphabetic());
             let (major, minor) = digits.split_at_checked(digits.len().checked_sub(1)?)?;
-            Some(format!("{major}.{minor}"))
+            let is_number = !major.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+            is_number.then(|| format!("{major}.{minor}"))
         });
-        let capability = number.or_else(|| self.names.get(&plain).cloned()).unwrap_or(plain);
+        let by_name = || self.names.get(&plain).cloned();
+        let model = || Some(self.of_model(text)?.capability.clone());
+        let capability = number.or_else(by_name).or_else(model);
+        let capability = capability.unwrap_or_else(|| plain.trim_end_matches(['a', 'f']).to_owned());
         let found = self.capabilities.iter().find(|known| known.capability == capability);
         found.ok_or_else(|| {
             let names: Vec<&str> = self.names.keys().map(String::as_str).collect();
@@ -222,10 +227,23 @@ mod tests {
     fn a_gpu_is_known_by_its_capability_and_by_its_name() {
         let gpus = &Knowledge::built_in().tables.gpus;
         let capability = |text: &str| gpus.find(text).map(|gpu| gpu.capability.as_str());
-        for text in ["9.0", "sm_90", "SM_90a", "compute_90", "h100", "H100", "GH200"] {
+        for text in [
+            "9.0",
+            "9.0a",
+            "sm_90",
+            "SM_90a",
+            "SM90",
+            "90",
+            "compute_90",
+            "h100",
+            "H100",
+            "GH200",
+            "NVIDIA H100 80GB HBM3",
+        ] {
             assert_eq!(capability(text), Ok("9.0"), "{text}");
         }
         assert_eq!(capability("sm_120"), Ok("12.0"));
+        assert_eq!(capability("GeForce RTX 4090"), Ok("8.9"));
         assert_eq!(capability("RTX 5090"), Ok("12.0"));
         for text in ["", "sm_", "sm_9", "sm_99", "h1000", "9", "\u{e9}"] {
             assert!(

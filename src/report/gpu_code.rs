@@ -54,7 +54,9 @@ fn about_object(object: &GpuCodeObject) -> String {
     let amounts = object.amounts();
     let code = architecture_words("sm_", amounts.machine_code.keys());
     let ptx = architecture_words("PTX ", amounts.ptx.keys());
-    let partial = object.is_partial().then(|| "a part could not be read".to_owned());
+    let partial = object
+        .is_partial()
+        .then(|| "some of it could not be counted".to_owned());
     let words = [Some(format_size(object.bytes())), code, ptx, partial];
     joined(words.into_iter().flatten(), "; ")
 }

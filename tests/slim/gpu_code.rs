@@ -173,3 +173,24 @@ fn nvidias_own_builds_stay_as_they_are() {
         "{text}"
     );
 }
+
+#[test]
+fn a_root_file_system_in_an_archive_becomes_an_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let torch = object("libtorch_cuda.so").build();
+    let archive = folder.path().join("root.tar");
+    fs::write(&archive, Layer::new().file(TORCH, torch).tar()).unwrap();
+    let from = format!("rootfs-archive:{}", archive.display());
+    let out = folder.path().join("out.tar");
+    let output = slim(&[
+        &from,
+        "--gpu",
+        "h100",
+        "-o",
+        &format!("docker-archive:{}", out.display()),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let (files, config, _) = written(&out);
+    assert!(files.iter().any(|(path, _)| path == TORCH), "{files:?}");
+    assert_eq!(config["rootfs"]["diff_ids"].as_array().unwrap().len(), 2);
+}

@@ -17,7 +17,7 @@ const MOST_KINDS: usize = 64;
 pub struct DeviceCode {
     /// The containers, grouped by the kinds of their entries.
     pub sets: Vec<CodeSet>,
-    /// Whether some containers could not be read, or there were too many kinds.
+    /// Whether some containers could not be read, may only be linked at run time, or there were too many kinds.
     pub is_partial: bool,
 }
 

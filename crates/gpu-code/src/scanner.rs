@@ -21,7 +21,13 @@ pub struct DeviceCodeScanner {
     /// The rest of the current container, and its entries so far.
     container: Option<(u64, Vec<(CodeKind, u64)>)>,
     code: DeviceCode,
+    /// The last bytes outside the code, in which a section name may have begun.
+    tail: Vec<u8>,
 }
+
+/// The name of a section with containers that a program only links at run time (`nvcc -rdc`). In a stream they look like
+/// the others.
+const LINKED_SECTION: &[u8] = b"\0__nv_relfatbin\0";
 
 /// The most entries of one container that are counted. Real containers have up to 40.
 const MOST_ENTRIES: usize = 4096;
@@ -55,6 +61,24 @@ impl DeviceCodeScanner {
 
     /// Passes over bytes until the start of a header.
     fn find_container(&mut self, bytes: &[u8]) -> usize {
+        let used = self.find_magic(bytes);
+        let passed = bytes.get(..used).unwrap_or_default();
+        let edge = passed.get(..passed.len().min(LINKED_SECTION.len())).unwrap_or_default();
+        self.tail.extend_from_slice(edge);
+        let is_linked = |bytes: &[u8]| memmem::find(bytes, LINKED_SECTION).is_some();
+        self.code.is_partial |= is_linked(&self.tail) || is_linked(passed);
+        if passed.len() > edge.len() {
+            self.tail.clear();
+            let last = passed.len().saturating_sub(LINKED_SECTION.len());
+            self.tail.extend_from_slice(passed.get(last..).unwrap_or_default());
+        }
+        let surplus = self.tail.len().saturating_sub(LINKED_SECTION.len());
+        self.tail.drain(..surplus);
+        used
+    }
+
+    /// The number of bytes before a header, and the start of the header in them.
+    fn find_magic(&mut self, bytes: &[u8]) -> usize {
         for found in memmem::find_iter(bytes, &MAGIC) {
             if (self.position + found as u64).is_multiple_of(ALIGNMENT) {
                 self.header.extend_from_slice(&MAGIC);
@@ -174,6 +198,17 @@ mod tests {
                 "pieces of {size}"
             );
             assert!(!code.is_partial);
+        }
+    }
+
+    #[test]
+    fn code_that_is_linked_at_run_time_cannot_be_told_apart() {
+        let mut object = container(&[(2, 80)]);
+        object.extend(b"padding\0.nv_fatbin\0__nv_relfatbin\0.text\0");
+        for size in 1..60 {
+            let mut scanner = DeviceCodeScanner::default();
+            object.chunks(size).for_each(|piece| scanner.push(piece));
+            assert!(scanner.finish().unwrap().is_partial, "pieces of {size}");
         }
     }
 

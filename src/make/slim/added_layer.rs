@@ -265,6 +265,7 @@ fn removed_gpu_code(gpu_code: &GpuDecision) -> Option<RemovedGpuCode> {
     let objects = gpu_code.pruned.iter().map(|object| RewrittenObject {
         path: object.path.to_string(),
         layer: object.layer,
+        links: object.links.iter().map(ToString::to_string).collect(),
         package: object.package.clone(),
         bytes_before: object.bytes_before,
         bytes_after: object.bytes_after,

@@ -280,7 +280,10 @@ fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
         words.push(format!("stores copies once ({})", format_size(bytes)));
     }
     LayerHistory {
-        created_by: format!("cupti-audit slim --phase {phase}"),
+        created_by: match decision.gpu_label() {
+            Some(gpus) => format!("cupti-audit slim --phase {phase} --gpu {gpus}"),
+            None => format!("cupti-audit slim --phase {phase}"),
+        },
         comment: format!("{}; see /{}", words.join("; "), crate::facts::PROVENANCE_PLACE),
     }
 }

@@ -108,6 +108,8 @@ pub(crate) struct PrunedObject {
     pub sha256_after: String,
     pub code_before: DeviceCode,
     pub code_after: DeviceCode,
+    /// The code as an audit of the new image sees it, with code that is only linked at run time.
+    pub scanned_code: DeviceCode,
     /// Why the file keeps its size; `None` if it becomes smaller.
     pub in_place_because: Option<&'static str>,
     /// The GPUs for which some code is only PTX, and those without any code.
@@ -144,7 +146,7 @@ impl PrunedObject {
         ReplacedFile {
             bytes: self.bytes_after,
             sha256: self.sha256_after.clone().into_boxed_str(),
-            device_code: Some(Box::new(self.code_after.clone())),
+            device_code: Some(Box::new(self.scanned_code.clone())),
         }
     }
 
@@ -228,7 +230,11 @@ pub(crate) fn prune_objects(request: &GpuRequest, input: &PruneInput<'_>) -> Res
     for (layer, objects) in wanted {
         let places = extract_objects(input, layer, &objects)?;
         for (stored, object) in objects {
-            let Some(place) = places.get(&stored) else { continue };
+            let Some(place) = places.get(&stored) else {
+                let because = UnchangedReason::Obstacle("it is stored as a sparse file".to_owned());
+                decision.unchanged.extend(object.unchanged(because));
+                continue;
+            };
             let pruned = prune_object(request, input.table, &object, place)?;
             // The original is large, and not needed any more.
             remove_staging_file(place)?;
@@ -344,7 +350,7 @@ fn prune_object(
         return Ok(Err(UnchangedReason::StaticLibrary(library)));
     }
     let content = place.with_extension("new");
-    let (sha256_after, code_after) = write_object(&planned, &source, &content)?;
+    let (sha256_after, scanned_code) = write_object(&planned, &source, &content)?;
     if let Err(why) = verify_pruned(&source, &open_staging_file(&content)?, &request.target) {
         remove_staging_file(&content)?;
         return obstacle(why, place);
@@ -381,7 +387,8 @@ fn prune_object(
         sha256_before: sha256_before.digest().to_owned(),
         sha256_after,
         code_before: planned.code_before,
-        code_after,
+        code_after: planned.code_after,
+        scanned_code,
         in_place_because: planned.in_place_because,
         compiled_for,
         no_code_for,

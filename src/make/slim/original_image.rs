@@ -85,10 +85,14 @@ impl OriginalImage {
                 // An audit reports a gap, but a rewritten layer must not be incomplete.
                 layer.map_err(|unread| SlimError::Cannot(format!("{}: {}", unread.what, unread.why)))
             })
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<LayerIndex>, SlimError>>()?;
+        let mut documents = opened.documents;
+        if documents.config.is_empty() {
+            documents.config = minimal_config(&opened.image, &layers);
+        }
         Ok(Self {
             image: opened.image,
-            documents: opened.documents,
+            documents,
             layers,
             home: opened.home,
             blobs,
@@ -163,6 +167,18 @@ impl OriginalImage {
             }
         }
     }
+}
+
+/// The config of an archive of a root file system, which has none (image-spec, config.md, required fields).
+fn minimal_config(image: &Image, layers: &[LayerIndex]) -> Vec<u8> {
+    let diff_ids: Vec<&str> = layers.iter().map(|layer| layer.diff_id.as_ref()).collect();
+    let platform = &image.platform;
+    let config = serde_json::json!({
+        "architecture": platform.architecture,
+        "os": platform.os,
+        "rootfs": {"type": "layers", "diff_ids": diff_ids},
+    });
+    config.to_string().into_bytes()
 }
 
 /// Opens an image so that its layers can be read repeatedly. A source that can only be read once is saved to a file in

@@ -51,6 +51,9 @@ pub(crate) struct RewrittenObject {
     pub path: String,
     /// The layer that contains it, counted from 0 at the bottom.
     pub layer: usize,
+    /// Its other paths, which are hard links.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<String>,
     /// The open package that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,

@@ -269,7 +269,7 @@ fn from_image(
             folder.join(format!("layer-{layer}-file-{number}"))
         };
         let mut files: BTreeMap<RootPath, StagingFile> = BTreeMap::new();
-        extract_files(original.tar(layer)?, &stored, limits, |path, piece| {
+        let sparse = extract_files(original.tar(layer)?, &stored, limits, |path, piece| {
             if piece.is_empty() {
                 // A later member of the same path replaces the earlier one.
                 files.insert(path.clone(), StagingFile::create(place(path))?);
@@ -277,6 +277,10 @@ fn from_image(
             files.get_mut(path).map_or(Ok(()), |file| file.write_all(piece))
         })
         .map_err(SlimError::Cannot)?;
+        if let Some(path) = sparse.first() {
+            let text = format!("{path} is stored as a sparse file, which cannot be extracted");
+            return Err(SlimError::Cannot(text));
+        }
         for (stored, path) in &wanted {
             // Hash the file on disk, because that is what goes into the layer.
             let file = place(stored);

@@ -345,28 +345,35 @@ fn copy<R: Read>(members: &mut TarMembers<'_, R>, bytes: u64, out: &mut dyn Writ
     failure.map_or(Ok(()), |error| Err(error.to_string()))
 }
 
-/// Passes the content of the files at `paths` to `take`, from the first byte to the last.
+/// Passes the content of the files at `paths` to `take`, from the first byte to the last. Returns those that are stored
+/// as sparse files, which are left out.
 ///
-/// Errors: Damage of the tar, an error of `take`, or a sparse file.
+/// Errors: Damage of the tar, or an error of `take`.
 pub fn extract_files(
     reader: impl Read,
     paths: &BTreeSet<RootPath>,
     limits: &Limits,
     mut take: impl FnMut(&RootPath, &[u8]) -> io::Result<()>,
-) -> Result<(), String> {
+) -> Result<BTreeSet<RootPath>, String> {
     let mut members = TarMembers::new(reader, limits);
+    let mut sparse = BTreeSet::new();
     loop {
         let found = match members.next()? {
-            TarItem::End => return members.drain(),
+            TarItem::End => {
+                members.drain()?;
+                return Ok(sparse);
+            }
             TarItem::Global => continue,
             TarItem::Member(found) => found,
         };
         let (stored, place) = (found.stored, members.place(&found)?);
-        let wanted = place.as_ref().filter(|path| paths.contains(*path));
-        if let Some(path) = wanted.filter(|_| found.kind.has_content()) {
-            if found.sparse.is_some() {
-                return Err(format!("{path} is stored as a sparse file, which cannot be extracted"));
-            }
+        let wanted = place
+            .as_ref()
+            .filter(|path| paths.contains(*path) && found.kind.has_content());
+        if let Some(path) = wanted.filter(|_| found.sparse.is_some()) {
+            sparse.insert(path.clone());
+            members.read(stored, |_| ())?;
+        } else if let Some(path) = wanted {
             // Call once without bytes, so that empty files are created, too.
             let mut failure = take(path, b"").err();
             members.read(stored, |piece| {

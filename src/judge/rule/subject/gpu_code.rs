@@ -11,6 +11,8 @@ use crate::knowledge::rule::SubjectKind;
 
 /// Containers without code count if they are more than nine of ten. Many libraries have kernels for some GPUs only.
 const LACKING_TENTHS: u64 = 9;
+/// Objects with less code are stubs, such as libcufftw with 936 bytes.
+const STUB_BYTES: u64 = 4096;
 /// The maximum number of names in a message.
 const NAMES: usize = 3;
 
@@ -63,7 +65,8 @@ impl RuleSubject {
         };
         let (mut subjects, mut few, mut only_ptx) = (Vec::new(), Vec::new(), Vec::new());
         // A part that could not be read may have the code.
-        for object in facts.gpu_code.iter().filter(|object| !object.is_partial()) {
+        let has_known_code = |object: &&GpuCodeObject| !object.is_partial() && object.bytes() >= STUB_BYTES;
+        for object in facts.gpu_code.iter().filter(has_known_code) {
             let Some(state) = GpuCodeState::of(object.coverage(architecture)) else {
                 continue;
             };
