@@ -47,6 +47,8 @@ pub struct NvidiaNames {
     pub folders: Vec<String>,
     /// File names.
     pub names: Vec<String>,
+    /// File names of libraries with one small kernel that nothing needs.
+    pub stubs: Vec<String>,
     /// Variables of images with NVIDIA's own builds of open packages.
     pub variables: Vec<String>,
 }
@@ -89,18 +91,19 @@ impl GpuCodeTable {
         self.packages.extend(more.packages);
         self.nvidia.folders.extend(more.nvidia.folders);
         self.nvidia.names.extend(more.nvidia.names);
+        self.nvidia.stubs.extend(more.nvidia.stubs);
         self.nvidia.variables.extend(more.nvidia.variables);
         self.static_libraries.extend(more.static_libraries);
         Ok(())
     }
 
+    /// Whether a library of NVIDIA only has a small kernel that nothing needs.
+    pub fn is_stub(&self, path: &RootPath) -> bool {
+        self.nvidia.stubs.iter().any(|name| matches(name, path.name()))
+    }
+
     /// Who made the object at a path.
     pub fn origin(&self, path: &RootPath) -> ObjectOrigin<'_> {
-        // Compiled at each use: a few objects of an image have GPU code.
-        let matches = |pattern: &str, text: &[u8]| {
-            let text = std::path::Path::new(std::ffi::OsStr::new(std::str::from_utf8(text).unwrap_or_default()));
-            compile_glob(pattern).is_ok_and(|set| set.is_match(text))
-        };
         let bytes = path.as_bytes();
         let mut folders = path.folders();
         let is_nvidia = self.nvidia.names.iter().any(|name| matches(name, path.name()))
@@ -117,6 +120,12 @@ impl GpuCodeTable {
             .find(has)
             .map_or(ObjectOrigin::Unknown, ObjectOrigin::Open)
     }
+}
+
+/// Compiled at each use: a few objects of an image have GPU code.
+fn matches(pattern: &str, text: &[u8]) -> bool {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    compile_glob(pattern).is_ok_and(|set| set.is_match(text))
 }
 
 #[cfg(test)]

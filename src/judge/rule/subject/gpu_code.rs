@@ -11,8 +11,6 @@ use crate::knowledge::rule::SubjectKind;
 
 /// Containers without code count if they are more than nine of ten. Many libraries have kernels for some GPUs only.
 const LACKING_TENTHS: u64 = 9;
-/// Objects with less code are stubs, such as libcufftw with 936 bytes.
-const STUB_BYTES: u64 = 4096;
 /// The maximum number of names in a message.
 const NAMES: usize = 3;
 
@@ -65,13 +63,14 @@ impl RuleSubject {
         };
         let (mut subjects, mut few, mut only_ptx) = (Vec::new(), Vec::new(), Vec::new());
         // A part that could not be read may have the code.
-        let has_known_code = |object: &&GpuCodeObject| !object.is_partial() && object.bytes() >= STUB_BYTES;
-        for object in facts.gpu_code.iter().filter(has_known_code) {
+        let is_stub = |object: &GpuCodeObject| facts.tables.gpu_code.is_stub(&object.path);
+        for object in facts.gpu_code.iter().filter(|object| !object.is_partial()) {
             let Some(state) = GpuCodeState::of(object.coverage(architecture)) else {
                 continue;
             };
             match (facts.tables.gpus.framework_of(&object.path), state) {
                 (Some(framework), _) => subjects.push(known.needed(state, object, framework)),
+                (None, _) if is_stub(object) => {}
                 (None, GpuCodeState::Missing) => few.push(object),
                 (None, _) if is_nvidias(facts, object) => {}
                 (None, GpuCodeState::Few) => few.push(object),
