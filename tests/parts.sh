@@ -27,7 +27,9 @@ wheels=(nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu12==12.1.105 nvidia
   nvidia-cuda-cupti-cu12==12.9.79 nvidia-cuda-runtime-cu12==12.9.79
   # What releases of PyTorch pin, and pip itself, for tests/incidents.
   nvidia-cuda-cupti-cu12==12.3.101 nvidia-cuda-cupti-cu12==12.8.90 nvidia-cuda-cupti==13.0.85
-  nvidia-cuda-cupti==13.5.25 nvidia-cuda-cupti-cu11==11.7.101 pip==24.3.1)
+  nvidia-cuda-cupti==13.5.25 nvidia-cuda-cupti-cu11==11.7.101 pip==24.3.1
+  # An object with GPU code for nine architectures, for crates/gpu-code.
+  torchvision==0.23.0)
 arm_wheel=nvidia-cuda-cupti-cu12==12.4.127
 deb=libcupti11.8
 # glibc's loader as Debian builds it for other processors and for other folders: that of libc6-amd64-i386 has the

@@ -185,6 +185,39 @@ fn an_unexpected_object_stays_as_it_is_for_a_reason() {
     );
 }
 
+#[test]
+fn a_real_library_keeps_the_code_of_one_gpu() {
+    let Some(path) = testkit::parts::part("wheels/torchvision-0.23.0/torchvision/_C.so") else {
+        return;
+    };
+    let object = std::fs::read(path).unwrap();
+    for (gpu, expected) in [
+        (75, "sm_75"),
+        (80, "sm_80"),
+        (86, "sm_86"),
+        (89, "sm_86"),
+        (90, "sm_90"),
+        (103, "sm_100"),
+        (120, "sm_120"),
+    ] {
+        for way in [PruneWay::Compact, PruneWay::InPlace] {
+            let target = target(&[gpu]);
+            let plan = plan_pruning(object.as_slice(), &target, way).unwrap();
+            let kinds: Vec<String> = plan.code_after.kinds().iter().map(ToString::to_string).collect();
+            let entries: u32 = plan.code_after.amounts().map(|amount| amount.entries).sum();
+            assert_eq!(
+                (kinds, entries, plan.way),
+                (vec![expected.to_owned()], 6, way),
+                "sm_{gpu}"
+            );
+            let mut out = Vec::new();
+            plan.write(object.as_slice(), &mut out).unwrap();
+            verify_pruned(object.as_slice(), out.as_slice(), &target).unwrap();
+            assert_eq!(out.len() * 2 < object.len(), way == PruneWay::Compact);
+        }
+    }
+}
+
 /// Changes single fields of an object: it is refused, the judge finds the damage, or it is
 /// pruned right. `OBJECTS` names real ones.
 #[test]
