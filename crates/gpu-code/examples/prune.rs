@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::process::ExitCode;
 
-use gpu_code::{CodeAmount, DeviceCode, GpuArchitecture, KeptPtx, PruneTarget, PruneWay, plan_pruning, verify_pruned};
+use gpu_code::{DeviceCode, GpuArchitecture, KeptPtx, PruneTarget, PruneWay, plan_pruning, verify_pruned};
 
 fn main() -> ExitCode {
     match run() {
@@ -59,10 +59,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 }
 
 fn kinds(code: &DeviceCode) -> String {
-    let mut bytes = std::collections::BTreeMap::<String, u64>::new();
-    for CodeAmount { kind, bytes: more, .. } in code.amounts() {
-        *bytes.entry(kind.to_string()).or_default() += more;
-    }
-    let kinds = bytes.iter().map(|(kind, bytes)| format!("{kind} {bytes}"));
+    let kinds = code.by_kind().into_values();
+    let kinds = kinds.map(|amount| format!("{} {}", amount.kind, amount.bytes));
     kinds.collect::<Vec<_>>().join(", ")
 }

@@ -27,6 +27,11 @@ impl GpuArchitecture {
         Self::new(major.parse::<u32>().ok()?.checked_mul(10)? + minor)
     }
 
+    /// The number.
+    pub(crate) fn number(self) -> u16 {
+        self.0
+    }
+
     /// The major version of the compute capability.
     pub(crate) fn major(self) -> u16 {
         self.0 / 10

@@ -40,6 +40,16 @@ pub struct CodeKind {
 }
 
 impl CodeKind {
+    /// The number of its architecture with the suffix, such as `90a`.
+    pub fn number(self) -> String {
+        let suffix = match self.suffix {
+            ArchitectureSuffix::None => "",
+            ArchitectureSuffix::Exact => "a",
+            ArchitectureSuffix::Family => "f",
+        };
+        format!("{}{suffix}", self.architecture.number())
+    }
+
     /// Whether a GPU can run it, directly or compiled by the driver. Other forms count as code that it cannot.
     ///
     /// Source: NVIDIA's compatibility guides, "Application Compatibility". Machine code runs on the same major version
@@ -62,18 +72,12 @@ impl CodeKind {
 /// `sm_90a` for machine code, `compute_90` for PTX.
 impl fmt::Display for CodeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.architecture.to_string();
-        let number = name.trim_start_matches("sm_");
+        let number = self.number();
         match self.form {
-            CodeForm::Cubin => write!(f, "sm_{number}")?,
-            CodeForm::Ptx => write!(f, "compute_{number}")?,
-            CodeForm::Other(kind) => write!(f, "kind {kind} for sm_{number}")?,
+            CodeForm::Cubin => write!(f, "sm_{number}"),
+            CodeForm::Ptx => write!(f, "compute_{number}"),
+            CodeForm::Other(kind) => write!(f, "kind {kind} for sm_{number}"),
         }
-        f.write_str(match self.suffix {
-            ArchitectureSuffix::None => "",
-            ArchitectureSuffix::Exact => "a",
-            ArchitectureSuffix::Family => "f",
-        })
     }
 }
 

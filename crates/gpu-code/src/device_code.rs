@@ -1,6 +1,6 @@
 //! The code in all containers of an object, in a few numbers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,13 @@ pub struct GpuCoverage {
     pub no_code: u32,
 }
 
+impl GpuCoverage {
+    /// The number of containers.
+    pub fn containers(self) -> u64 {
+        u64::from(self.machine_code) + u64::from(self.only_ptx) + u64::from(self.no_code)
+    }
+}
+
 impl DeviceCode {
     /// Adds a container.
     pub(crate) fn add(&mut self, entries: impl IntoIterator<Item = (CodeKind, u64)>) {
@@ -90,9 +97,19 @@ impl DeviceCode {
         }
     }
 
-    /// All kinds of code.
-    pub fn kinds(&self) -> BTreeSet<CodeKind> {
-        self.amounts().map(|amount| amount.kind).collect()
+    /// The entries of all containers, by kind.
+    pub fn by_kind(&self) -> BTreeMap<CodeKind, CodeAmount> {
+        let mut kinds: BTreeMap<CodeKind, CodeAmount> = BTreeMap::new();
+        for amount in self.amounts() {
+            let sum = kinds.entry(amount.kind).or_insert(CodeAmount {
+                entries: 0,
+                bytes: 0,
+                ..*amount
+            });
+            sum.entries = sum.entries.saturating_add(amount.entries);
+            sum.bytes = sum.bytes.saturating_add(amount.bytes);
+        }
+        kinds
     }
 
     /// The entries of all containers.
@@ -105,7 +122,8 @@ impl DeviceCode {
         self.amounts().map(|amount| amount.bytes).sum()
     }
 
-    /// The containers with code for a GPU, and those without.
+    /// The containers with code for a GPU, and those without. Containers that only have other forms of code, such as
+    /// for a linker, do not count.
     pub fn coverage(&self, gpu: GpuArchitecture) -> GpuCoverage {
         let mut coverage = GpuCoverage::default();
         for set in &self.sets {
@@ -114,9 +132,11 @@ impl DeviceCode {
                     .iter()
                     .any(|amount| amount.kind.form == form && amount.kind.runs_on(gpu))
             };
+            let is_other = |amount: &CodeAmount| matches!(amount.kind.form, CodeForm::Other(_));
             let count = match (fits(CodeForm::Cubin), fits(CodeForm::Ptx)) {
                 (true, _) => &mut coverage.machine_code,
                 (false, true) => &mut coverage.only_ptx,
+                (false, false) if set.amounts.iter().all(is_other) => continue,
                 (false, false) => &mut coverage.no_code,
             };
             *count = count.saturating_add(set.containers);

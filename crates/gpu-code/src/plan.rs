@@ -8,7 +8,7 @@ use crate::code_kind::CodeKind;
 use crate::container::{ALIGNMENT, CONTAINER_HEADER, CodeContainer, CodeEntry, ContainerHeader, read_containers};
 use crate::device_code::DeviceCode;
 use crate::elf_object::{
-    ET_DYN, ElfObject, PAGE, PF_X, PT_INTERP, PT_LOAD, PT_PHDR, SECTION, SEGMENT, SHF_EXECINSTR, Section, Segment,
+    ET_DYN, ElfObject, PAGE, PF_X, PT_INTERP, PT_PHDR, SECTION, SEGMENT, SHF_EXECINSTR, Section, Segment,
 };
 use crate::object_file::{Checked, ObjectFile, Obstacle, PIECE, require};
 use crate::read_at::ReadAt;
@@ -335,7 +335,6 @@ impl<'a> Selection<'a> {
                 segment.offset = hole.moved(segment.offset);
             }
         }
-        debug_assert!(segments.iter().any(|segment| segment.kind == PT_LOAD));
         segments
     }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::choice::PruneTarget;
-use crate::container::{CONTAINER_HEADER, CodeContainer, CodeEntry, read_container};
+use crate::container::{CONTAINER_HEADER, CodeContainer, read_container};
 use crate::elf_object::{
     ElfObject, FILE_HEADER, PF_X, PT_LOAD, PT_PHDR, SECTION, SEGMENT, SHT_SYMTAB, Section, Segment,
 };
@@ -109,12 +109,13 @@ where
             let now = after.segment_at(address)?;
             require(now.flags | PF_X == load.flags | PF_X, "memory has other rights")?;
             require(now.flags & PF_X <= load.flags & PF_X, "memory became executable")?;
-            let stop = end.min(next).min(now.address + now.file_bytes).min(address + PIECE);
-            let old = before
-                .file
-                .vec(load.offset + (address - load.address), stop - address)?;
-            let new = after.file.vec(now.offset + (address - now.address), stop - address)?;
-            require(old == new, "bytes outside the GPU code differ")?;
+            let stop = end.min(next).min(now.address + now.file_bytes);
+            let old = (before, load.offset + (address - load.address));
+            let new = (after, now.offset + (address - now.address));
+            require(
+                same_bytes(old, new, stop - address)?,
+                "bytes outside the GPU code differ",
+            )?;
             address = stop;
         }
     }
@@ -176,13 +177,8 @@ where
             && (old.bytes == new.bytes || old.name == before.code.name);
         require(is_same, "a section header differs")?;
         let is_compared = old.has_content() && !old.is_loaded() && old.kind != SHT_SYMTAB;
-        let mut at = 0;
-        while is_compared && at < old.bytes {
-            let bytes = PIECE.min(old.bytes - at);
-            let is_same = before.file.vec(old.offset + at, bytes)? == after.file.vec(new.offset + at, bytes)?;
-            require(is_same, "a section differs")?;
-            at += bytes;
-        }
+        let is_same = !is_compared || same_bytes((before, old.offset), (after, new.offset), old.bytes)?;
+        require(is_same, "a section differs")?;
     }
     Ok(())
 }
@@ -210,7 +206,7 @@ where
                 .by_ref()
                 .filter(|it| it.kind == entry.kind && it.bytes == entry.bytes)
             {
-                found = same_entry(before, candidate, after, entry)?;
+                found = same_bytes((before, candidate.offset), (after, entry.offset), entry.bytes)?;
                 if found {
                     break;
                 }
@@ -224,23 +220,23 @@ where
     Ok(())
 }
 
-fn same_entry<A, B>(
-    before: &JudgedObject<'_, A>,
-    old: &CodeEntry,
-    after: &JudgedObject<'_, B>,
-    new: &CodeEntry,
+/// Whether two places have the same bytes.
+fn same_bytes<A, B>(
+    (before, old): (&JudgedObject<'_, A>, u64),
+    (after, new): (&JudgedObject<'_, B>, u64),
+    bytes: u64,
 ) -> Checked<bool>
 where
     A: ReadAt + ?Sized,
     B: ReadAt + ?Sized,
 {
     let mut at = 0;
-    while at < old.bytes {
-        let bytes = PIECE.min(old.bytes - at);
-        if before.file.vec(old.offset + at, bytes)? != after.file.vec(new.offset + at, bytes)? {
+    while at < bytes {
+        let piece = PIECE.min(bytes - at);
+        if before.file.vec(old + at, piece)? != after.file.vec(new + at, piece)? {
             return Ok(false);
         }
-        at += bytes;
+        at += piece;
     }
     Ok(true)
 }

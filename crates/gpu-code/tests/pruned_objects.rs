@@ -203,7 +203,7 @@ fn a_real_library_keeps_the_code_of_one_gpu() {
         for way in [PruneWay::Compact, PruneWay::InPlace] {
             let target = target(&[gpu]);
             let plan = plan_pruning(object.as_slice(), &target, way).unwrap();
-            let kinds: Vec<String> = plan.code_after.kinds().iter().map(ToString::to_string).collect();
+            let kinds: Vec<String> = plan.code_after.by_kind().keys().map(ToString::to_string).collect();
             let entries: u32 = plan.code_after.amounts().map(|amount| amount.entries).sum();
             assert_eq!(
                 (kinds, entries, plan.way),
