@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::blocks::{Block, ReportPage, TableRow, headed_table};
 use super::command::assumption_words;
 use super::links::asked_words;
-use super::text_layout::{count_words, joined};
+use super::text_layout::joined;
 use super::words::{
     ReportTone, command_text, consumer_outcome, copy_reach, image_name, layer_words, layers_words, owner_words,
     platform_name, request_words, suppression_words, version_words,
@@ -14,7 +14,7 @@ use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use crate::judge::outcome::{AuditedImage, UnreadImage};
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding, Rule};
-use crate::size::format_size;
+use crate::size::{count_words, format_size};
 use image_linkage::escape;
 
 /// The rules of a run, by their id.

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::blocks::{Block, ReportPage, TableRow, headed_table};
 use super::json::finding as finding_json;
 use super::json_parts::{gap_reports, image_identity, program_version};
-use super::text_layout::{BOLD, count_words, joined, styled};
+use super::text_layout::{BOLD, joined, styled};
 use super::words::{ReportTone, consumer_outcome, created_by, image_name, layers_words, platform_name, version_words};
 use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use crate::judge::image_diff::{ConsumerPair, ImageDiff};
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit};
 use crate::judge::rule::Finding;
-use crate::size::format_size;
+use crate::size::{count_words, format_size};
 
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/diff/v1";

@@ -5,14 +5,13 @@ use std::fmt::Write as _;
 
 use super::text::write_more;
 use super::text_layout::{
-    BAD, BOLD, DIM, DOUBTFUL, TextDetail, TextLayout, count_words, joined, search_table, styled, wrap_line,
-    wrap_paragraph,
+    BAD, BOLD, DIM, DOUBTFUL, TextDetail, TextLayout, joined, search_table, styled, wrap_line, wrap_paragraph,
 };
 use super::words::{
     ColouredFact, consumer_outcome, copy_reach, layer_words, owner_words, request_words, soname_words, version_words,
 };
 use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
-use crate::size::format_size;
+use crate::size::{count_words, format_size};
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::{DynamicLoader, Libc, trace_lines};

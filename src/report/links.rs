@@ -1,9 +1,10 @@
 //! Reports the missing dependencies of an image's objects: sentences for every form, and JSON.
 
+use crate::size::count_words;
 use serde_json::{Value, json};
 
 use super::json_parts::{gap_reports, image_identity, program_version};
-use super::text_layout::{count_words, joined};
+use super::text_layout::joined;
 use crate::facts::object_links::{LackedLibrary, ObjectLinks};
 use crate::judge::outcome::AuditedImage;
 use image_linkage::escape::escape_bytes;

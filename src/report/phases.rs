@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::text_layout::{BOLD, DIM, TextDetail, TextLayout, count_words, joined, styled, wrap_line, wrap_paragraph};
+use super::text_layout::{BOLD, DIM, TextDetail, TextLayout, joined, styled, wrap_line, wrap_paragraph};
 use super::words::ReportTone;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::knowledge::KnowledgeTables;
-use crate::size::format_size;
+use crate::size::{count_words, format_size};
 
 /// A section per requested phase; without a request, one table of all.
 pub(super) fn write_phases(out: &mut String, audit: &AuditedImage, layout: TextLayout) {

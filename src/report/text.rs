@@ -1,5 +1,6 @@
 //! The text report: first the verdict, then problems with their evidence, then the inventory.
 
+use crate::size::count_words;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io;
@@ -7,7 +8,7 @@ use std::io;
 use super::blocks::Block;
 use super::build_file::{CheckedBuildFile, check_page};
 use super::links::asked_words;
-use super::text_layout::{BOLD, DIM, count_words, search_table, shorten, styled, wrap_line, wrap_paragraph};
+use super::text_layout::{BOLD, DIM, search_table, shorten, styled, wrap_line, wrap_paragraph};
 pub(crate) use super::text_layout::{TextDetail, TextLayout};
 use super::words::{
     ReportTone, command_text, fix_lines, gap_lines, image_name, layer_words, layers_words, platform_name,

@@ -110,18 +110,9 @@ pub(super) fn capital(text: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
-/// A count with its noun, such as `1 layer` and `2 entries`.
-pub(super) fn count_words(number: usize, thing: &str) -> String {
-    match (number, thing.strip_suffix('y')) {
-        (1, _) => format!("1 {thing}"),
-        (_, Some(stem)) => format!("{number} {stem}ies"),
-        (_, None) => format!("{number} {thing}s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{BOLD, count_words, shorten, styled, wrap_line};
+    use super::{BOLD, shorten, styled, wrap_line};
 
     #[test]
     fn text_is_cut_between_words_if_possible() {
@@ -139,12 +130,5 @@ mod tests {
                 styled(BOLD, "a note")
             )
         );
-    }
-
-    #[test]
-    fn numbers_read_well() {
-        assert_eq!(count_words(1, "layer"), "1 layer");
-        assert_eq!(count_words(2, "entry"), "2 entries");
-        assert_eq!(count_words(0, "layer"), "0 layers");
     }
 }

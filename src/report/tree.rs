@@ -1,11 +1,12 @@
 //! Shows how one object is resolved: as a tree, and as JSON.
 
+use crate::size::count_words;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::text_layout::{BOLD, DIM, DOUBTFUL, count_words, search_table, styled};
+use super::text_layout::{BOLD, DIM, DOUBTFUL, search_table, styled};
 use crate::facts::{self, World};
 use image_linkage::escape;
 use image_linkage::loader::{

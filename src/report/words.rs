@@ -2,12 +2,12 @@
 
 use anstyle::Style;
 
-use super::text_layout::{BAD, DOUBTFUL, GOOD, REMARK, count_words, joined, shorten, styled, wrap_line};
+use super::text_layout::{BAD, DOUBTFUL, GOOD, REMARK, joined, shorten, styled, wrap_line};
 use crate::facts::{ConsumerOutcome, CuptiConsumer, CuptiCopy, ImageFacts, RequestKind};
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::judge::plan::Verdict;
 use crate::judge::rule::{Evidence, Finding, Severity, SuppressionMark};
-use crate::size::format_size;
+use crate::size::{count_words, format_size};
 use image_linkage::escape;
 use image_linkage::loader::TraceLine;
 use image_linkage::loader::{ObjectNames, RequestOutcome};

@@ -11,7 +11,7 @@ use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
 use crate::make::remedy::install_folder::FolderDiscovery;
 use crate::make::remedy::wanted_cupti::find_wanted_cupti;
-use crate::size::format_size;
+use crate::size::{count_words, format_size};
 use image_linkage::escape;
 
 /// The maximum number of groups to show of what stays.
@@ -76,7 +76,7 @@ fn describe_gpu_code(out: &mut String, gpu_code: &GpuDecision) {
     } else {
         let sum = |bytes: fn(&PrunedObject) -> u64| format_size(pruned.iter().map(bytes).sum());
         let (before, after) = (sum(|it| it.bytes_before), sum(|it| it.bytes_after));
-        let objects = count_of(pruned.len(), "object");
+        let objects = count_words(pruned.len(), "object");
         let _ = writeln!(
             out,
             "  GPU code is kept for {gpus} only: {objects}, {before} before, {after} after"
@@ -160,7 +160,7 @@ fn describe_unchanged(out: &mut String, unchanged: &[UnchangedObject]) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let count = count_of(objects.len(), "object");
+        let count = count_words(objects.len(), "object");
         let _ = writeln!(
             out,
             "  = {count} unchanged, {bytes}: {because}: {}{more}",
@@ -171,14 +171,6 @@ fn describe_unchanged(out: &mut String, unchanged: &[UnchangedObject]) {
 
 /// The objects of one reason that are named.
 const SHOWN: usize = 3;
-
-fn count_of(number: usize, noun: &str) -> String {
-    if number == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{number} {noun}s")
-    }
-}
 
 /// The rules that cause a verdict.
 fn rules(plan: &Plan) -> String {

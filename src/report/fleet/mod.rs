@@ -7,11 +7,11 @@ pub(crate) use image_rows::json_lines;
 use std::collections::BTreeMap;
 
 use super::blocks::{Block, ReportPage, TableRow, headed_table};
-use super::text_layout::{BOLD, count_words, joined, styled};
+use super::text_layout::{BOLD, joined, styled};
 use super::words::ReportTone;
 use crate::fleet::{ChangedImage, FleetChange, FleetSummary, ImageResult};
 use crate::judge::outcome::RunExit;
-use crate::size::format_size;
+use crate::size::{count_words, format_size};
 use image_linkage::escape::escape_bytes;
 
 /// The maximum number of rows in a table of the page; JSON has all images.

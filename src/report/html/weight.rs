@@ -4,9 +4,9 @@
 
 use maud::{Markup, html};
 
-use super::super::text_layout::{capital, count_words};
+use super::super::text_layout::capital;
 use crate::facts::weight::weight_groups::{GroupWeight, ImageWeight};
-use crate::size::format_size;
+use crate::size::{count_words, format_size};
 
 /// The maximum number of groups, and of kinds of code. An image has about 25, and a hostile one thousands.
 const ROWS: usize = 40;

@@ -1,12 +1,13 @@
 //! The page of the tools: ready ones first, each with its reason, overhead and fallbacks.
 
+use crate::size::count_words;
 use std::fmt::Write as _;
 
 use super::{ProfilerMatrix, apis, cupti_need_words, fallback_names, overhead_words, words};
 use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
 use crate::knowledge::minimum_driver::MinimumDriver;
 use crate::report::blocks::{Block, ReportPage, TableRow};
-use crate::report::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count_words, joined, styled};
+use crate::report::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, joined, styled};
 use crate::report::words::{image_name, platform_name};
 
 /// The width of the name column, enough for the longest name.
