@@ -3,11 +3,15 @@
 //! NVIDIA's licence forbids changes of its libraries (EULA of the CUDA toolkit, "Distribution Requirements" and
 //! "Limitations"). So an object may change only if it belongs to an open package, or the user names it.
 
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
 use image_linkage::path::RootPath;
+use image_source::ImageConfig;
 use serde::Deserialize;
 
 use super::mistake::TextMistake;
-use super::patterns::compile_glob;
+use super::patterns::{PatternLists, path_glob};
 use super::yaml_text::YamlText;
 
 /// The objects of open packages, and the signs of NVIDIA's code.
@@ -23,6 +27,8 @@ pub struct GpuCodeTable {
     /// Texts in objects that contain code of NVIDIA's static libraries.
     #[serde(default, rename = "static")]
     pub static_libraries: Vec<StaticLibraryText>,
+    #[serde(skip)]
+    patterns: OnceLock<PatternLists>,
 }
 
 /// A package with an open licence.
@@ -79,14 +85,22 @@ impl GpuCodeTable {
     ///
     /// Errors: A pattern that is invalid.
     pub(super) fn add(&mut self, text: YamlText<'_>, more: Self) -> Result<(), TextMistake> {
-        for (number, package) in more.packages.iter().enumerate() {
+        // A test compiles the built-in patterns. To parse them at each start would take too long.
+        let is_users = !self.packages.is_empty();
+        for (number, package) in more.packages.iter().enumerate().filter(|_| is_users) {
             for pattern in &package.files {
-                let check = compile_glob(pattern);
-                check.map_err(|why| text.mistake(&["packages", &number.to_string(), "files"], why))?;
+                let place = ["packages", &number.to_string(), "files"];
+                path_glob(pattern).map_err(|why| text.mistake(&place, why))?;
             }
         }
-        for pattern in more.nvidia.folders.iter().chain(&more.nvidia.names) {
-            compile_glob(pattern).map_err(|why| text.mistake(&["nvidia"], why))?;
+        let names = more
+            .nvidia
+            .folders
+            .iter()
+            .chain(&more.nvidia.names)
+            .chain(&more.nvidia.stubs);
+        for pattern in names.filter(|_| is_users) {
+            path_glob(pattern).map_err(|why| text.mistake(&["nvidia"], why))?;
         }
         self.packages.extend(more.packages);
         self.nvidia.folders.extend(more.nvidia.folders);
@@ -94,39 +108,61 @@ impl GpuCodeTable {
         self.nvidia.stubs.extend(more.nvidia.stubs);
         self.nvidia.variables.extend(more.nvidia.variables);
         self.static_libraries.extend(more.static_libraries);
+        self.patterns = OnceLock::new();
+        if is_users {
+            let compiled = self.compile().map_err(TextMistake::of_whole)?;
+            self.patterns = OnceLock::from(compiled);
+        }
         Ok(())
+    }
+
+    /// The patterns of whole paths: NVIDIA's, stubs, and one list for each package.
+    fn compile(&self) -> Result<PatternLists, String> {
+        let ends = |files: &[String]| -> Vec<String> { files.iter().map(|end| format!("**/{end}")).collect() };
+        let folders = self.nvidia.folders.iter().map(|folder| format!("**/{folder}/**"));
+        let mut lists = vec![
+            folders.chain(ends(&self.nvidia.names)).collect(),
+            ends(&self.nvidia.stubs),
+        ];
+        lists.extend(self.packages.iter().map(|package| ends(&package.files)));
+        PatternLists::of(lists.iter())
+    }
+
+    /// The numbers of the lists that a path matches.
+    fn matching(&self, path: &RootPath) -> BTreeSet<usize> {
+        let patterns = self.patterns.get_or_init(|| {
+            let compiled = self.compile();
+            compiled.expect("a test compiles the built-in patterns, and the user's are compiled when they are read")
+        });
+        patterns.lists(path.as_bytes())
+    }
+
+    /// Whether an image has NVIDIA's own builds of open packages.
+    pub fn is_nvidia_build(&self, config: &ImageConfig) -> bool {
+        self.nvidia.variables.iter().any(|name| config.env(name).is_some())
     }
 
     /// Whether a library of NVIDIA only has a small kernel that nothing needs.
     pub fn is_stub(&self, path: &RootPath) -> bool {
-        self.nvidia.stubs.iter().any(|name| matches(name, path.name()))
+        self.matching(path).contains(&STUBS)
     }
 
     /// Who made the object at a path.
     pub fn origin(&self, path: &RootPath) -> ObjectOrigin<'_> {
-        let bytes = path.as_bytes();
-        let mut folders = path.folders();
-        let is_nvidia = self.nvidia.names.iter().any(|name| matches(name, path.name()))
-            || folders.any(|folder| self.nvidia.folders.iter().any(|name| matches(name, folder.name())));
-        if is_nvidia {
+        let lists = self.matching(path);
+        if lists.contains(&NVIDIA) {
             return ObjectOrigin::Nvidia;
         }
-        let has = |package: &&OpenPackage| {
-            let mut files = package.files.iter();
-            files.any(|end| matches(&format!("**/{end}"), bytes))
-        };
-        self.packages
-            .iter()
-            .find(has)
-            .map_or(ObjectOrigin::Unknown, ObjectOrigin::Open)
+        let package = lists.range(PACKAGES..).next();
+        let package = package.and_then(|list| self.packages.get(list - PACKAGES));
+        package.map_or(ObjectOrigin::Unknown, ObjectOrigin::Open)
     }
 }
 
-/// Compiled at each use: a few objects of an image have GPU code.
-fn matches(pattern: &str, text: &[u8]) -> bool {
-    let text = std::str::from_utf8(text).unwrap_or_default();
-    compile_glob(pattern).is_ok_and(|set| set.is_match(text))
-}
+// The numbers of the compiled lists; a package's is the first of PACKAGES plus its place.
+const NVIDIA: usize = 0;
+const STUBS: usize = 1;
+const PACKAGES: usize = 2;
 
 #[cfg(test)]
 mod tests {

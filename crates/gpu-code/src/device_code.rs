@@ -119,7 +119,8 @@ impl DeviceCode {
 
     /// The bytes of all entries.
     pub fn bytes(&self) -> u64 {
-        self.amounts().map(|amount| amount.bytes).sum()
+        let bytes = self.amounts().map(|amount| amount.bytes);
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// The containers with code for a GPU, and those without. Containers that only have other forms of code, such as

@@ -69,8 +69,7 @@ pub(crate) enum OpenGpuCode {
 
 impl OpenGpuCode {
     pub(crate) fn of_image(image: &Image, tables: &KnowledgeTables) -> Self {
-        let mut variables = tables.gpu_code.nvidia.variables.iter();
-        if variables.any(|name| image.config.env(name).is_some()) {
+        if tables.gpu_code.is_nvidia_build(&image.config) {
             Self::NvidiaBuild
         } else if gpu_code_kept_for(image).is_some() {
             Self::Pruned
@@ -267,13 +266,11 @@ impl<'r> WeightScan<'r> {
     /// Counts the code of an object by kind, and returns its bytes.
     fn count_code(&mut self, code: &DeviceCode) -> u64 {
         self.gpu_code_is_partial |= code.is_partial;
-        let mut all = 0_u64;
-        for amount in code.amounts() {
-            let bytes = self.gpu_code.entry(amount.kind).or_default();
+        for (kind, amount) in code.by_kind() {
+            let bytes = self.gpu_code.entry(kind).or_default();
             *bytes = bytes.saturating_add(amount.bytes);
-            all = all.saturating_add(amount.bytes);
         }
-        all
+        code.bytes()
     }
 
     /// The frameworks that link libraries of each group.
@@ -372,21 +369,6 @@ mod tests {
 
     fn group<'w>(weight: &'w ImageWeight, id: &str) -> &'w GroupWeight {
         weight.groups.iter().find(|group| group.id == id).unwrap()
-    }
-
-    /// The object with a container of GPU code: eight bytes of code for each architecture, and a header of 64.
-    fn with_code(object: &Elf, architectures: &[u8]) -> Vec<u8> {
-        let mut bytes = object.build();
-        bytes.resize(bytes.len().next_multiple_of(8), 0);
-        bytes.extend([0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0]);
-        bytes.extend((architectures.len() as u64 * 72).to_le_bytes());
-        for architecture in architectures {
-            let mut entry = [0; 72];
-            entry[..9].copy_from_slice(&[2, 0, 1, 1, 64, 0, 0, 0, 8]);
-            entry[28] = *architecture;
-            bytes.extend(entry);
-        }
-        bytes
     }
 
     const PACKAGES: &[(&str, &str)] = &[
@@ -502,7 +484,7 @@ mod tests {
     #[test]
     fn the_gpu_code_of_an_open_framework_counts_apart() {
         let packages = "opt/venv/lib/python3.12/site-packages";
-        let object = with_code(&Elf::library("x.so"), &[80, 90]);
+        let object = Elf::library("x.so").gpu_code(&["sm_80", "sm_90"]).unwrap().build();
         let bytes = object.len() as u64;
         let layer = Layer::new()
             .file(format!("{packages}/torch/lib/libtorch_cuda.so"), &object)
