@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use gpu_code::{CodeKind, GpuCoverage};
+use gpu_code::CodeKind;
 use serde_json::{Value, json};
 
 use super::text_layout::{BOLD, DIM, TextDetail, TextLayout, joined, styled, wrap_line, wrap_paragraph};
@@ -63,18 +63,14 @@ fn about_object(object: &GpuCodeObject) -> String {
 
 /// The containers without machine code for a GPU, if there are any.
 fn coverage_words(object: &GpuCodeObject, gpu: &AskedGpu) -> Option<String> {
-    let GpuCoverage {
-        machine_code,
-        only_ptx,
-        no_code,
-    } = object.coverage(gpu.architecture);
-    let all = u64::from(machine_code) + u64::from(only_ptx) + u64::from(no_code);
+    let coverage = object.coverage(gpu.architecture);
+    let all = coverage.containers();
     let share = |count: u32, what: &str| match u64::from(count) {
         0 => None,
         count if count == all => Some(what.to_owned()),
         count => Some(format!("{what} in {count} of {all} containers")),
     };
-    let words = [share(no_code, "no code"), share(only_ptx, "only PTX")];
+    let words = [share(coverage.no_code, "no code"), share(coverage.only_ptx, "only PTX")];
     let words: Vec<String> = words.into_iter().flatten().collect();
     (!words.is_empty()).then(|| format!("{}: {}", gpu.architecture, words.join(", ")))
 }

@@ -160,7 +160,7 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
     // Handle errors after clearing the bars, so that no bar mixes with the message.
     let original = original?;
     if let Some(gpus) = &gpus {
-        gpus.check_label(&original.image.config).map_err(SlimError::Cannot)?;
+        gpus.check_label(&original.image).map_err(SlimError::Cannot)?;
     }
     let supplier = args.cupti_from.as_ref();
     let supplier = supplier.map(|from| CuptiSupplier::read(from, &options, folder.path()));

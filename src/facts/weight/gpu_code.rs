@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gpu_code::{ArchitectureSuffix, CodeForm, CodeKind, CodeSet, DeviceCode, GpuArchitecture, GpuCoverage};
+use gpu_code::{CodeForm, CodeKind, DeviceCode, GpuArchitecture, GpuCoverage};
 use image_linkage::escape::escape_bytes;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
@@ -49,10 +49,6 @@ impl GpuCodeObject {
         self.facts.elf.as_ref()?.device_code.as_deref()
     }
 
-    fn sets(&self) -> &[CodeSet] {
-        self.code().map_or(&[], |code| &code.sets)
-    }
-
     /// Whether a part of the code could not be read.
     pub fn is_partial(&self) -> bool {
         self.code().is_some_and(|code| code.is_partial)
@@ -65,50 +61,33 @@ impl GpuCodeObject {
 
     /// The number of containers.
     pub fn containers(&self) -> u64 {
-        self.sets().iter().map(|set| u64::from(set.containers)).sum()
+        let sets = self.code().into_iter().flat_map(|code| &code.sets);
+        sets.map(|set| u64::from(set.containers)).sum()
     }
 
     /// The code by architecture.
     pub fn amounts(&self) -> GpuCodeAmounts {
         let mut amounts = GpuCodeAmounts::default();
-        for amount in self.code().into_iter().flat_map(DeviceCode::amounts) {
-            let list = match amount.kind.form {
-                CodeForm::Cubin => &mut amounts.machine_code,
-                CodeForm::Ptx => &mut amounts.ptx,
-                CodeForm::Other(_) => continue,
-            };
-            let bytes = list.entry(amount.kind).or_default();
-            *bytes = bytes.saturating_add(amount.bytes);
+        let kinds = self.code().map(DeviceCode::by_kind).unwrap_or_default();
+        for (kind, amount) in kinds {
+            match kind.form {
+                CodeForm::Cubin => _ = amounts.machine_code.insert(kind, amount.bytes),
+                CodeForm::Ptx => _ = amounts.ptx.insert(kind, amount.bytes),
+                CodeForm::Other(_) => {}
+            }
         }
         amounts
     }
 
-    /// How many containers have code for a GPU, without those that only have code for a linker or compiler.
+    /// How many containers have code for a GPU.
     pub fn coverage(&self, gpu: GpuArchitecture) -> GpuCoverage {
-        let is_known = |set: &&CodeSet| {
-            let mut amounts = set.amounts.iter();
-            amounts.any(|amount| !matches!(amount.kind.form, CodeForm::Other(_)))
-        };
-        let known = DeviceCode {
-            sets: self.sets().iter().filter(is_known).cloned().collect(),
-            is_partial: false,
-        };
-        known.coverage(gpu)
+        self.code().map(|code| code.coverage(gpu)).unwrap_or_default()
     }
 }
 
 /// The architectures of machine code in one word and a list, such as `sm_80, 86, 90a`.
 pub fn architecture_words<'k>(prefix: &str, kinds: impl Iterator<Item = &'k CodeKind>) -> Option<String> {
-    let number = |kind: &CodeKind| {
-        let name = kind.architecture.to_string();
-        let suffix = match kind.suffix {
-            ArchitectureSuffix::None => "",
-            ArchitectureSuffix::Exact => "a",
-            ArchitectureSuffix::Family => "f",
-        };
-        name.trim_start_matches("sm_").to_owned() + suffix
-    };
-    let numbers: Vec<String> = kinds.map(number).collect();
+    let numbers: Vec<String> = kinds.map(|kind| kind.number()).collect();
     (!numbers.is_empty()).then(|| format!("{prefix}{}", numbers.join(", ")))
 }
 

@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 
 use aho_corasick::AhoCorasick;
 use gpu_code::{
-    CodeAmount, CodeKind, DeviceCode, DeviceCodeScanner, GpuArchitecture, GpuCoverage, KeptPtx, Obstacle, PrunePlan,
-    PruneTarget, PruneWay, plan_pruning, verify_pruned,
+    CodeAmount, DeviceCode, DeviceCodeScanner, GpuArchitecture, GpuCoverage, KeptPtx, Obstacle, PrunePlan, PruneTarget,
+    PruneWay, plan_pruning, verify_pruned,
 };
-use image_linkage::layer::{ReplacedFile, extract_files};
+use image_linkage::layer::ReplacedFile;
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
-use image_source::ImageConfig;
+use image_source::Image;
 
-use super::hashed_writer::HashedWriter;
+use super::hashed_writer::{HashedWriter, copy_hashed};
 use super::original_image::OriginalImage;
 use super::staging_files::{StagingFile, io_error, open_staging_file, remove_staging_file};
 use super::{SlimError, interrupt};
-use crate::facts::SLIM_GPU_LABEL;
-use crate::knowledge::gpu::GpuTable;
+use crate::facts::gpu_code_kept_for;
+use crate::knowledge::gpu::{GpuCapability, GpuTable};
 use crate::knowledge::gpu_code::{GpuCodeTable, ObjectOrigin};
 
 /// The GPUs that the new image is for.
@@ -49,8 +49,7 @@ impl GpuRequest {
             return Ok(None);
         }
         let known = gpus.find_all(names)?.into_iter();
-        let gpus = known.filter_map(|gpu| GpuArchitecture::of_capability(&gpu.capability));
-        let target = PruneTarget::new(gpus.collect(), ptx);
+        let target = PruneTarget::new(known.filter_map(GpuCapability::machine_architecture).collect(), ptx);
         let target = target.map_err(|why| format!("--gpu {}: {why}", names.join(",")))?;
         let files = files.iter().map(|file| RootPath::new(file.as_bytes())).collect();
         Ok(Some(Self { target, files }))
@@ -65,14 +64,14 @@ impl GpuRequest {
     /// Checks that an image that was already made for some GPUs has the code for these.
     ///
     /// Errors: It has not.
-    pub(crate) fn check_label(&self, config: &ImageConfig) -> Result<(), String> {
-        let Some(label) = config.settings.labels.get(SLIM_GPU_LABEL) else {
+    pub(crate) fn check_label(&self, image: &Image) -> Result<(), String> {
+        let Some(kept) = gpu_code_kept_for(image) else {
             return Ok(());
         };
-        let has = |gpu: &GpuArchitecture| label.split(',').any(|made| made == gpu.to_string());
-        match self.target.gpus().iter().find(|gpu| !has(gpu)) {
+        match self.target.gpus().iter().find(|gpu| !kept.contains(&gpu.to_string())) {
             Some(gpu) => Err(format!(
-                "the image was made for {label} with slim --gpu, so code for {gpu} may be gone; start from the original image"
+                "the image was made for {} with slim --gpu, so code for {gpu} may be gone; start from the original image",
+                kept.join(",")
             )),
             None => Ok(()),
         }
@@ -152,17 +151,9 @@ impl PrunedObject {
 
     /// The removed code by kind.
     pub(crate) fn removed(&self) -> Vec<CodeAmount> {
-        let mut kinds: BTreeMap<CodeKind, CodeAmount> = BTreeMap::new();
-        for amount in self.code_before.amounts() {
-            let sum = kinds.entry(amount.kind).or_insert(CodeAmount {
-                entries: 0,
-                bytes: 0,
-                ..*amount
-            });
-            (sum.entries, sum.bytes) = (sum.entries + amount.entries, sum.bytes + amount.bytes);
-        }
-        for amount in self.code_after.amounts() {
-            if let Some(sum) = kinds.get_mut(&amount.kind) {
+        let mut kinds = self.code_before.by_kind();
+        for (kind, amount) in self.code_after.by_kind() {
+            if let Some(sum) = kinds.get_mut(&kind) {
                 sum.entries = sum.entries.saturating_sub(amount.entries);
                 sum.bytes = sum.bytes.saturating_sub(amount.bytes);
             }
@@ -228,22 +219,20 @@ pub(crate) fn prune_objects(request: &GpuRequest, input: &PruneInput<'_>) -> Res
         }
     }
     for (layer, objects) in wanted {
-        let places = extract_objects(input, layer, &objects)?;
+        let stored = objects.keys().cloned().collect();
+        let staging = (input.folder, "object");
+        let places = input.original.extract_files(layer, &stored, input.limits, staging)?;
         for (stored, object) in objects {
             let Some(place) = places.get(&stored) else {
                 let because = UnchangedReason::Obstacle("it is stored as a sparse file".to_owned());
                 decision.unchanged.extend(object.unchanged(because));
                 continue;
             };
-            let pruned = prune_object(request, input.table, &object, place)?;
+            let pruned = prune_object(request, input.table, &object, (layer, &stored), place)?;
             // The original is large, and not needed any more.
             remove_staging_file(place)?;
             match pruned {
-                Ok(pruned) => decision.pruned.push(PrunedObject {
-                    layer,
-                    stored,
-                    ..pruned
-                }),
+                Ok(pruned) => decision.pruned.push(pruned),
                 Err(because) => decision.unchanged.extend(object.unchanged(because)),
             }
         }
@@ -285,11 +274,10 @@ impl FoundObject {
 
 /// Whether the licence allows a change, by all names of the object.
 fn may_change(request: &GpuRequest, input: &PruneInput<'_>, object: &FoundObject) -> Result<(), UnchangedReason> {
-    let (table, config) = (input.table, &input.original.image.config);
-    let is_nvidia_build = table.nvidia.variables.iter().any(|name| config.env(name).is_some());
+    let is_nvidia_build = input.table.is_nvidia_build(&input.original.image.config);
     let mut is_open = false;
     for path in &object.paths {
-        match table.origin(path) {
+        match input.table.origin(path) {
             ObjectOrigin::Nvidia => return Err(UnchangedReason::NvidiaLicence),
             ObjectOrigin::Open(_) if !is_nvidia_build => is_open = true,
             ObjectOrigin::Open(_) | ObjectOrigin::Unknown => is_open |= request.files.contains(path),
@@ -305,40 +293,12 @@ fn may_change(request: &GpuRequest, input: &PruneInput<'_>, object: &FoundObject
     })
 }
 
-/// Extracts the objects of one layer, and returns their places. A sparse file has none.
-fn extract_objects(
-    input: &PruneInput<'_>,
-    layer: usize,
-    objects: &BTreeMap<RootPath, FoundObject>,
-) -> Result<BTreeMap<RootPath, PathBuf>, SlimError> {
-    let stored: BTreeSet<RootPath> = objects.keys().cloned().collect();
-    // Numbered, so that a name from the image never becomes a host path.
-    let places: BTreeMap<RootPath, PathBuf> = stored
-        .iter()
-        .enumerate()
-        .map(|(number, path)| (path.clone(), input.folder.join(format!("object-{layer}-{number}"))))
-        .collect();
-    let mut files: BTreeMap<RootPath, StagingFile> = BTreeMap::new();
-    extract_files(input.original.tar(layer)?, &stored, input.limits, |path, piece| {
-        if piece.is_empty() {
-            let place = places.get(path).cloned().unwrap_or_default();
-            // A later member of the same path replaces the earlier one.
-            files.insert(path.clone(), StagingFile::create(place)?);
-        }
-        files.get_mut(path).map_or(Ok(()), |file| file.write_all(piece))
-    })
-    .map_err(SlimError::Cannot)?;
-    Ok(places
-        .into_iter()
-        .filter(|(path, _)| files.contains_key(path))
-        .collect())
-}
-
 /// Rewrites one extracted object, or tells why not.
 fn prune_object(
     request: &GpuRequest,
     table: &GpuCodeTable,
     object: &FoundObject,
+    (layer, stored): (usize, &RootPath),
     place: &Path,
 ) -> Result<Result<PrunedObject, UnchangedReason>, SlimError> {
     let source = open_staging_file(place)?;
@@ -355,10 +315,8 @@ fn prune_object(
         remove_staging_file(&content)?;
         return obstacle(why, place);
     }
-    let mut hashing = HashedWriter::new(std::io::sink());
-    interrupt::copy_interruptible(&mut open_staging_file(place)?, &mut hashing)
-        .map_err(|error| io_error(place, error))?;
-    let (_, sha256_before, _) = hashing.finish();
+    let hashed = copy_hashed(&mut open_staging_file(place)?, &mut std::io::sink());
+    let (sha256_before, _) = hashed.map_err(|error| io_error(place, error))?;
     let with = |fits: fn(GpuCoverage) -> bool| {
         let gpus = request.target.gpus().iter();
         gpus.filter(|gpu| fits(planned.code_before.coverage(**gpu)))
@@ -379,12 +337,12 @@ fn prune_object(
     Ok(Ok(PrunedObject {
         path: paths.next().unwrap_or_default(),
         links: paths.collect(),
-        layer: 0,
-        stored: RootPath::default(),
+        layer,
+        stored: stored.clone(),
         package,
         bytes_before: planned.bytes_before,
         bytes_after: planned.bytes_after,
-        sha256_before: sha256_before.digest().to_owned(),
+        sha256_before,
         sha256_after,
         code_before: planned.code_before,
         code_after: planned.code_after,
@@ -412,15 +370,15 @@ fn obstacle<T>(why: Obstacle, place: &Path) -> Result<Result<T, UnchangedReason>
 /// Writes the new object. Returns its SHA-256 and its GPU code as an audit will see it.
 fn write_object(plan: &PrunePlan, source: &File, content: &Path) -> Result<(String, DeviceCode), SlimError> {
     let file = StagingFile::create(content.to_owned()).map_err(|error| io_error(content, error))?;
-    let mut out = HashedWriter::new(BufWriter::with_capacity(1 << 20, file));
-    plan.write(source, &mut InterruptibleWriter(&mut out))
+    let mut out = ScannedWriter {
+        out: HashedWriter::new(BufWriter::with_capacity(1 << 20, file)),
+        scanner: DeviceCodeScanner::default(),
+    };
+    plan.write(source, &mut out)
         .and_then(|()| out.flush())
         .map_err(|error| io_error(content, error))?;
-    let (_, digest, _) = out.finish();
-    let mut scanner = CodeScan(DeviceCodeScanner::default());
-    interrupt::copy_interruptible(&mut open_staging_file(content)?, &mut scanner)
-        .map_err(|error| io_error(content, error))?;
-    Ok((digest.digest().to_owned(), scanner.0.finish().unwrap_or_default()))
+    let (_, digest, _) = out.out.finish();
+    Ok((digest.digest().to_owned(), out.scanner.finish().unwrap_or_default()))
 }
 
 /// The first static library of NVIDIA whose code is in an object.
@@ -434,30 +392,21 @@ fn static_library(table: &GpuCodeTable, place: &Path) -> Result<Option<String>, 
     Ok(row.map(|row| row.library.clone()))
 }
 
-/// Passes written bytes to the scanner.
-struct CodeScan(DeviceCodeScanner);
-
-impl Write for CodeScan {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.push(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+/// Scans and hashes what it writes. It fails after a stop request.
+struct ScannedWriter {
+    out: HashedWriter<BufWriter<StagingFile>>,
+    scanner: DeviceCodeScanner,
 }
 
-/// A writer that fails after a stop request.
-struct InterruptibleWriter<'a>(&'a mut dyn Write);
-
-impl Write for InterruptibleWriter<'_> {
+impl Write for ScannedWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         interrupt::check_interrupt()?;
-        self.0.write(bytes)
+        let written = self.out.write(bytes)?;
+        self.scanner.push(bytes.get(..written).unwrap_or_default());
+        Ok(written)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush()
+        self.out.flush()
     }
 }

@@ -1,7 +1,8 @@
 //! Hashes and counts bytes as they are written.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 
+use super::interrupt::copy_interruptible;
 use image_linkage::digest::{Digest, DigestHasher};
 
 /// Hashes with SHA-256 and counts the bytes that `inner` accepts.
@@ -38,4 +39,12 @@ impl<W: Write> Write for HashedWriter<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
+}
+
+/// Copies `from` to `to`. Returns the hexadecimal SHA-256 and the size.
+pub(super) fn copy_hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> {
+    let mut hashing = HashedWriter::new(to);
+    copy_interruptible(from, &mut hashing)?;
+    let (_, digest, bytes) = hashing.finish();
+    Ok((digest.digest().to_owned(), bytes))
 }

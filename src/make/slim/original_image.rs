@@ -1,17 +1,20 @@
 //! An image whose layers can be opened repeatedly. A source that can only be read once is saved to a file first.
 
-use std::io::{self, BufReader, Read};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufReader, Read, Write as _};
+use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
 use super::SlimError;
 use super::interrupt;
+use super::staging_files::StagingFile;
 use crate::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
 use image_linkage::digest::VerifiedReader;
-use image_linkage::layer::DecompressedReader;
+use image_linkage::layer::{self, DecompressedReader};
 use image_linkage::layer::{LayerEntry, LayerIndex, LayerProblem, ProblemKind};
+use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 use image_source::{BlobStore, Image, ImageDocuments, ImageError, OpenedImage, OpenedLayers, RegistryReference};
@@ -150,6 +153,34 @@ impl OriginalImage {
             inner: DecompressedReader::new(blob),
             left: self.layers.get(number).map_or(0, |index| index.bytes),
         })
+    }
+
+    /// Extracts files of a layer to the host, and returns their places in `folder`: `name`, the layer and a number, so that
+    /// a name from the image never becomes a host path. Files that are stored as sparse files are left out.
+    ///
+    /// Errors: The layer cannot be read, or a file cannot be written.
+    pub(super) fn extract_files(
+        &self,
+        layer: usize,
+        stored: &BTreeSet<RootPath>,
+        limits: &Limits,
+        (folder, name): (&Path, &str),
+    ) -> Result<BTreeMap<RootPath, PathBuf>, SlimError> {
+        let place = |path: &RootPath| {
+            let number = stored.iter().position(|stored| stored == path).unwrap_or(0);
+            folder.join(format!("{name}-{layer}-{number}"))
+        };
+        let mut files: BTreeMap<RootPath, StagingFile> = BTreeMap::new();
+        let sparse = layer::extract_files(self.tar(layer)?, stored, limits, |path, piece| {
+            if piece.is_empty() {
+                // A later member of the same path replaces the earlier one.
+                files.insert(path.clone(), StagingFile::create(place(path))?);
+            }
+            files.get_mut(path).map_or(Ok(()), |file| file.write_all(piece))
+        })
+        .map_err(SlimError::Cannot)?;
+        let whole = files.into_keys().filter(|path| !sparse.contains(path));
+        Ok(whole.map(|path| (path.clone(), place(&path))).collect())
     }
 
     /// The layer number and the path in that layer of the bytes of a file; `merged` is the merged file system of all

@@ -2,19 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Read, Seek as _, SeekFrom, Write};
+use std::io::{self, Read, Seek as _, SeekFrom};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::SlimError;
-use super::hashed_writer::HashedWriter;
-use super::interrupt;
+use super::hashed_writer::copy_hashed;
 use super::original_image::{self, OriginalImage};
 use super::provenance::ContentOrigin;
 use super::staging_files::{StagingFile, io_error, open_staging_file};
 use crate::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
-use image_linkage::layer::extract_files;
 use image_linkage::layer::{IndexOptions, KeptFiles, LayerIndex, LayerProblem, ProblemKind, read_file_facts};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
@@ -216,14 +214,6 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
     Ok(index)
 }
 
-/// Copies `from` to `to`. Returns the hexadecimal SHA-256 and the size.
-fn copy_hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u64)> {
-    let mut hashing = HashedWriter::new(to);
-    interrupt::copy_interruptible(from, &mut hashing)?;
-    let (_, digest, bytes) = hashing.finish();
-    Ok((digest.digest().to_owned(), bytes))
-}
-
 fn one_by_one(
     paths: &BTreeSet<RootPath>,
     folder: &Path,
@@ -262,28 +252,15 @@ fn from_image(
     }
     let mut taken = BTreeMap::new();
     for (layer, wanted) in layers {
-        let stored: BTreeSet<RootPath> = wanted.keys().cloned().collect();
-        // Numbered, so that a name from the source never becomes a host path.
-        let place = |path: &RootPath| {
-            let number = stored.iter().position(|stored| stored == path).unwrap_or(0);
-            folder.join(format!("layer-{layer}-file-{number}"))
-        };
-        let mut files: BTreeMap<RootPath, StagingFile> = BTreeMap::new();
-        let sparse = extract_files(original.tar(layer)?, &stored, limits, |path, piece| {
-            if piece.is_empty() {
-                // A later member of the same path replaces the earlier one.
-                files.insert(path.clone(), StagingFile::create(place(path))?);
-            }
-            files.get_mut(path).map_or(Ok(()), |file| file.write_all(piece))
-        })
-        .map_err(SlimError::Cannot)?;
-        if let Some(path) = sparse.first() {
-            let text = format!("{path} is stored as a sparse file, which cannot be extracted");
-            return Err(SlimError::Cannot(text));
-        }
+        let stored = wanted.keys().cloned().collect();
+        let files = original.extract_files(layer, &stored, limits, (folder, "layer-file"))?;
         for (stored, path) in &wanted {
+            let file = files.get(stored).cloned().ok_or_else(|| {
+                SlimError::Cannot(format!(
+                    "{stored} is stored as a sparse file, which cannot be extracted"
+                ))
+            })?;
             // Hash the file on disk, because that is what goes into the layer.
-            let file = place(stored);
             let (sha256, bytes) = copy_hashed(&mut open_staging_file(&file)?, &mut io::sink()).map_err(at(&file))?;
             let one = ExtractedFile {
                 path: file,

@@ -28,7 +28,7 @@ enum GpuCodeState {
 impl GpuCodeState {
     /// `None` if the object supports the GPU.
     fn of(coverage: GpuCoverage) -> Option<Self> {
-        let all = all_containers(coverage);
+        let all = coverage.containers();
         match () {
             () if all == 0 => None,
             () if u64::from(coverage.no_code) == all => Some(Self::Missing),
@@ -97,10 +97,6 @@ pub fn gpu_code_gaps(facts: &ImageFacts, gpus: &[GpuArchitecture]) -> Vec<Gap> {
         why: "a part of it could not be read".to_owned(),
     };
     needed.filter(lacks).map(gap).collect()
-}
-
-fn all_containers(coverage: GpuCoverage) -> u64 {
-    u64::from(coverage.machine_code) + u64::from(coverage.only_ptx) + u64::from(coverage.no_code)
 }
 
 /// Whether an object is a library of NVIDIA. Some of these libraries have machine code for few GPUs by design.
@@ -180,11 +176,9 @@ impl KnownGpu<'_> {
     fn share_words(&self, object: &GpuCodeObject, name: &str) -> String {
         let coverage = object.coverage(self.architecture);
         match GpuCodeState::of(coverage) {
-            Some(GpuCodeState::Few) => format!(
-                "{} of {} containers of {name}",
-                coverage.no_code,
-                all_containers(coverage)
-            ),
+            Some(GpuCodeState::Few) => {
+                format!("{} of {} containers of {name}", coverage.no_code, coverage.containers())
+            }
             _ => name.to_owned(),
         }
     }
