@@ -90,6 +90,7 @@ lint:
 	cargo xtask fixtures --check
 	cargo xtask docs --check
 	cargo xtask layers --circles
+	cargo xtask style --check
 	@$(MAKE) --no-print-directory docs
 	@if command -v zizmor >/dev/null; then zizmor --offline --quiet action.yml docs/ci/github-actions.yml .github/workflows; fi
 	@if [ -n "$${CI:-}" ] && command -v cargo-deny >/dev/null; then $(MAKE) --no-print-directory deny; fi

@@ -1,8 +1,9 @@
 //! Embeds the data files of `rules/`, `profiles/` and `Dockerfile.templates/` in the program: one list per folder, of
-//! stems, contents, and the parsed YAML.
+//! stems, contents, and the YAML as JSON.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads the folder it is in")]
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -12,21 +13,22 @@ use granit_parser::{Event, Parser, ScalarStyle, ScanError};
 
 fn main() -> io::Result<()> {
     let out = env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("cargo sets OUT_DIR"))?;
+    let out = Path::new(&out);
     let lists = [
-        list("RULES", "rules", "yaml")?,
-        list("CONSUMERS", "profiles/consumers", "yaml")?,
-        list("PHASES", "profiles/phases", "yaml")?,
-        list("PROFILERS", "profiles/profilers", "yaml")?,
-        list("LIBRARIES", "profiles/libraries", "yaml")?,
-        list("ERRORS", "profiles/errors", "yaml")?,
-        list("TABLES", "profiles/cupti", "yaml")?,
-        list("CSV_TABLES", "profiles/cupti", "csv")?,
-        list("ADVICE", "profiles", "yaml")?,
-        list("TEMPLATES", "Dockerfile.templates", "j2")?,
-        list("SNIPPETS", "profiles/snippets", "py")?,
+        list(out, "RULES", "rules", "yaml")?,
+        list(out, "CONSUMERS", "profiles/consumers", "yaml")?,
+        list(out, "PHASES", "profiles/phases", "yaml")?,
+        list(out, "PROFILERS", "profiles/profilers", "yaml")?,
+        list(out, "LIBRARIES", "profiles/libraries", "yaml")?,
+        list(out, "ERRORS", "profiles/errors", "yaml")?,
+        list(out, "TABLES", "profiles/cupti", "yaml")?,
+        list(out, "CSV_TABLES", "profiles/cupti", "csv")?,
+        list(out, "ADVICE", "profiles", "yaml")?,
+        list(out, "TEMPLATES", "Dockerfile.templates", "in")?,
+        list(out, "SNIPPETS", "profiles/snippets", "py")?,
     ];
     name_build();
-    fs::write(Path::new(&out).join("data_files.rs"), lists.concat())
+    fs::write(out.join("data_files.rs"), lists.concat())
 }
 
 /// Sets the commit and the target of this build. The commit comes from the environment, or from the repository for a
@@ -57,7 +59,7 @@ fn git(arguments: &[&str]) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-fn list(name: &str, folder: &str, ending: &str) -> io::Result<String> {
+fn list(out: &Path, name: &str, folder: &str, ending: &str) -> io::Result<String> {
     println!("cargo::rerun-if-changed={folder}");
     let mut files: Vec<_> = fs::read_dir(folder)?
         .collect::<Result<Vec<_>, _>>()?
@@ -70,55 +72,77 @@ fn list(name: &str, folder: &str, ending: &str) -> io::Result<String> {
     for file in files {
         let stem = file.file_stem().unwrap_or_default().display().to_string();
         let path = fs::canonicalize(&file)?;
-        let parsed = if ending == "yaml" {
-            parse(&file)?
+        let json = if ending == "yaml" {
+            let json = out.join(format!("{name}-{stem}.json"));
+            fs::write(&json, to_json(&file)?)?;
+            format!("Some(include_str!({:?}))", json.display().to_string())
         } else {
             "None".to_owned()
         };
-        let _ = writeln!(
-            text,
-            "    ({stem:?}, include_str!({:?}), {parsed}),",
-            path.display().to_string()
-        );
+        let path = path.display().to_string();
+        let _ = writeln!(text, "    ({stem:?}, include_str!({path:?}), {json}),");
     }
     Ok(text + "];\n")
 }
 
-/// A YAML file as a `YamlNode` in Rust. Parsing at each start would double the instructions of a small audit.
-fn parse(file: &Path) -> io::Result<String> {
+/// A YAML file as JSON. Parsing YAML at each start would double the instructions of a small audit.
+fn to_json(file: &Path) -> io::Result<String> {
     let text = fs::read_to_string(file)?;
     let events: Result<Vec<_>, _> = Parser::new_from_str(&text).map(|event| Ok(event?.0)).collect();
     let events = events.map_err(|error: ScanError| io::Error::other(format!("{}: {error}", file.display())))?;
-    // An alias, or a key without a value, needs a full reader. Only the known errors and the evidence have
-    // them, which no audit reads.
-    let is_hard = |event: &Event| match event {
-        Event::Alias(_) => true,
-        Event::Scalar(text, style, ..) => *style == ScalarStyle::Plain && ["", "~", "null"].contains(&&**text),
-        _ => false,
-    };
-    if events.iter().any(is_hard) {
-        return Ok("None".to_owned());
-    }
-    let document = node(&mut events.into_iter()).unwrap_or_default();
-    Ok(format!("Some({document})"))
+    let document = node(&mut events.into_iter(), &mut BTreeMap::new());
+    Ok(document.unwrap_or_else(|| "null".to_owned()))
 }
 
-/// The next node in Rust; `None` at the end of a collection.
-fn node<'t>(events: &mut impl Iterator<Item = Event<'t>>) -> Option<String> {
+/// The next node as JSON; `None` at the end of a collection. `anchors` are the nodes that an alias may repeat.
+fn node<'t>(events: &mut impl Iterator<Item = Event<'t>>, anchors: &mut BTreeMap<usize, String>) -> Option<String> {
     loop {
-        return match events.next()? {
-            Event::Scalar(scalar, ..) => Some(format!("Text({scalar:?})")),
-            Event::SequenceStart(..) => {
-                let items: Vec<String> = std::iter::from_fn(|| node(events)).collect();
-                Some(format!("List(&[{}])", items.join(",")))
+        let (anchor, json) = match events.next()? {
+            Event::Scalar(text, style, anchor, _) => (anchor, scalar(&text, style)),
+            Event::SequenceStart(_, anchor, _) => {
+                let items: Vec<String> = std::iter::from_fn(|| node(events, anchors)).collect();
+                (anchor, format!("[{}]", items.join(",")))
             }
-            Event::MappingStart(..) => {
-                let entry = || Some(format!("({},{})", node(events)?, node(events)?));
+            Event::MappingStart(_, anchor, _) => {
+                let entry = || {
+                    let key = node(events, anchors)?;
+                    // A key such as 8 is text in JSON.
+                    let key = if key.starts_with('"') { key } else { quoted(&key) };
+                    Some(format!("{key}:{}", node(events, anchors)?))
+                };
                 let entries: Vec<String> = std::iter::from_fn(entry).collect();
-                Some(format!("Map(&[{}])", entries.join(",")))
+                (anchor, format!("{{{}}}", entries.join(",")))
             }
-            Event::SequenceEnd | Event::MappingEnd => None,
+            Event::Alias(anchor) => return anchors.get(&anchor).cloned(),
+            Event::SequenceEnd | Event::MappingEnd => return None,
             _ => continue,
         };
+        anchors.insert(anchor, json.clone());
+        return Some(json);
     }
+}
+
+/// A scalar of YAML 1.2: plain booleans, whole numbers and nulls are themselves, all else is text.
+fn scalar(text: &str, style: ScalarStyle) -> String {
+    let is_number = text.parse::<u64>().is_ok_and(|number| number.to_string() == text);
+    match text {
+        _ if style != ScalarStyle::Plain => quoted(text),
+        "" | "~" | "null" => "null".to_owned(),
+        "true" | "false" => text.to_owned(),
+        _ if is_number => text.to_owned(),
+        _ => quoted(text),
+    }
+}
+
+/// A text as a string of JSON.
+fn quoted(text: &str) -> String {
+    let mut json = "\"".to_owned();
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => json.extend(['\\', letter]),
+            '\0'..='\u{1f}' => _ = write!(json, "\\u{:04x}", u32::from(letter)),
+            _ => json.push(letter),
+        }
+    }
+    json + "\""
 }

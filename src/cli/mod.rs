@@ -13,9 +13,9 @@ mod progress;
 mod report_outputs;
 mod shared_args;
 mod terminal;
-mod word_order;
 
 use command::Cli;
+use shared_args::RARE_COMMANDS;
 use terminal::{CommandError, refuse_arguments, report_error, write_result};
 
 use crate::judge::outcome::RunExit;
@@ -23,22 +23,6 @@ use crate::knowledge::{built_in_releases, knowledge_date};
 use anstream::ColorChoice;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
-use image_linkage::escape;
-use std::collections::BTreeSet;
-use std::ffi::OsString;
-
-/// The commands that -h omits; --help lists them.
-const RARE_COMMANDS: [&str; 9] = [
-    "cache",
-    "completions",
-    "config",
-    "fleet",
-    "man",
-    "profiles",
-    "rules",
-    "schema",
-    "verify",
-];
 
 /// Runs the command; its result is the exit code.
 pub fn run() -> RunExit {
@@ -60,10 +44,6 @@ fn parse_command_line() -> Cli {
         }
     };
     let given: Vec<_> = std::env::args_os().collect();
-    if let Some(error) = mistyped_variable(&Cli::command(), std::env::vars_os().map(|(name, _)| name)) {
-        report_error(&error);
-        std::process::exit(RunExit::Open as i32);
-    }
     // Variable names would double the length of -h; --help has them.
     let brief = given.iter().any(|argument| argument == "-h") || given.len() == 1;
     let is_long_version = given
@@ -84,62 +64,27 @@ fn parse_command_line() -> Cli {
             let is_rare = RARE_COMMANDS.contains(&command.get_name());
             command.hide(brief && is_rare)
         });
-    let arguments = match word_order::command_first(&command, given) {
-        Ok(arguments) => arguments,
-        Err(error) => command.error(ErrorKind::InvalidSubcommand, error).exit(),
-    };
-    let parsed = command.try_get_matches_from(arguments);
+    let parsed = command.try_get_matches_from_mut(given);
     parsed
         .inspect(choose_colors)
+        .inspect(|matches| refuse_late_command(&command, matches))
         .and_then(|matches| Cli::from_arg_matches(&matches))
         .unwrap_or_else(|error| {
             if error.kind() == ErrorKind::DisplayVersion && is_long_version {
                 let exit = write_result(&version_text(), RunExit::Clean);
                 std::process::exit(exit as i32);
             }
-            refuse_arguments(error)
+            refuse_arguments(&error)
         })
 }
 
-/// An error for a variable whose name differs from a known one by one or two letters: it would be ignored.
-fn mistyped_variable(command: &Command, mut given: impl Iterator<Item = OsString>) -> Option<String> {
-    let mut known = BTreeSet::new();
-    collect_variables(command, &mut known);
-    given.find_map(|name| {
-        let name = name.to_str().filter(|name| name.starts_with("CUPTI_AUDIT_"))?;
-        // Kubernetes sets it for a Service named cupti-audit.
-        let is_free = known.contains(name) || name == "CUPTI_AUDIT_PORT";
-        let is_near = |known: &&String| strsim::damerau_levenshtein(known, name) <= 2;
-        let meant = known.iter().find(is_near).filter(|_| !is_free);
-        let shown = escape::escape_bytes(name.as_bytes());
-        match (meant, setting_without_variable(command, name)) {
-            _ if is_free => None,
-            (Some(meant), _) => Some(format!("there is no variable {shown}; did you mean {meant}?")),
-            (None, setting) => Some(format!("there is no variable {shown}; {}", setting?)),
-        }
-    })
-}
-
-/// Where to set what the name of a variable promises: an option, or a key of the config.
-fn setting_without_variable(command: &Command, variable: &str) -> Option<String> {
-    let name = variable
-        .strip_prefix("CUPTI_AUDIT_")?
-        .to_ascii_lowercase()
-        .replace('_', "-");
-    let mut options = command.get_arguments().filter_map(Arg::get_long);
-    match name.as_str() {
-        "suppress" => Some("suppress is a key of cupti-audit.yaml".to_owned()),
-        name => options
-            .find(|long| *long == name)
-            .map(|long| format!("--{long} is an option")),
-    }
-}
-
-fn collect_variables(command: &Command, known: &mut BTreeSet<String>) {
-    let variables = command.get_arguments().filter_map(Arg::get_env);
-    known.extend(variables.map(|name| name.to_string_lossy().into_owned()));
-    for part in command.get_subcommands() {
-        collect_variables(part, known);
+/// Exits with an error if an image is called like a command. A command is recognised only in front of options and
+/// images: `-q slim app` would audit an image named slim.
+fn refuse_late_command(command: &Command, matches: &ArgMatches) {
+    let mut images = matches.get_many::<String>("images").into_iter().flatten();
+    if let Some(name) = images.find(|image| command.find_subcommand(image).is_some()) {
+        let words = format!("the command comes first: cupti-audit {name} …; an image of that name is docker://{name}");
+        std::process::exit(report_error(&words) as i32);
     }
 }
 
@@ -175,37 +120,6 @@ fn version_text() -> String {
 mod tests {
     use clap::CommandFactory as _;
 
-    #[test]
-    fn is_a_variable_that_is_nearly_one_refused() {
-        let said = |name: &str| super::mistyped_variable(&super::Cli::command(), [name.into()].into_iter());
-        for (name, meant) in [
-            ("PHASES", "PHASE"),
-            ("FAILON", "FAIL_ON"),
-            ("RULE", "RULES"),
-            ("OUTPUTS", "OUTPUT"),
-        ] {
-            let expected = format!("there is no variable CUPTI_AUDIT_{name}; did you mean CUPTI_AUDIT_{meant}?");
-            assert_eq!(said(&format!("CUPTI_AUDIT_{name}")), Some(expected));
-        }
-        for (name, setting) in [
-            ("SUPPRESS", "suppress is a key of cupti-audit.yaml"),
-            ("USER", "--user is an option"),
-        ] {
-            let expected = format!("there is no variable CUPTI_AUDIT_{name}; {setting}");
-            assert_eq!(said(&format!("CUPTI_AUDIT_{name}")), Some(expected));
-        }
-        for name in [
-            "PHASE",
-            "SERVICE_HOST",
-            "SERVICE_PORT",
-            "PORT",
-            "PORT_80_TCP",
-            "PORT_80_TCP_ADDR",
-        ] {
-            assert_eq!(said(&format!("CUPTI_AUDIT_{name}")), None);
-        }
-    }
-
     /// The commands with an option, each with its parents.
     fn commands_with(option: &str, command: &clap::Command, name: &str) -> Vec<String> {
         let is_there = command.get_arguments().any(|arg| arg.get_long() == Some(option));
@@ -221,7 +135,7 @@ mod tests {
     fn has_each_command_only_options_that_change_something() {
         let audits = "audit links diff tree profilers dockerfile slim";
         for (option, expected) in [
-            ("verbose", " audit links tree verify".to_owned()),
+            ("verbose", " audit links check tree verify".to_owned()),
             (
                 "quiet",
                 " audit links check diff tree profilers dockerfile slim verify fleet list fleet run".to_owned(),

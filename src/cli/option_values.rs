@@ -9,7 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use crate::judge::outcome::FailOn;
 use crate::judge::rule::Severity;
 use crate::knowledge::mistake::unknown_name;
-use crate::make::remedy::install_method::MethodKind;
+use crate::make::choose::request::MethodKind;
 use crate::report::{FINDING_FORMATS, NamedFormat, ReportFormat};
 use image_linkage::limits::Limits;
 use image_source::Platform;

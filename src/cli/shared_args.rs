@@ -1,6 +1,6 @@
 //! Arguments that several commands share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anstream::ColorChoice;
 use clap::builder::FalseyValueParser;
@@ -11,10 +11,22 @@ use super::option_values::{COLOR, FAIL_ON, LimitArg, OutputFile, PlatformArg, on
 use super::progress::BarVisibility;
 use crate::facts::StartOverrides;
 use crate::judge::outcome::FailOn;
-use crate::knowledge::DEFAULT_LIBRARY;
 use crate::report::{FINDING_FORMATS, ReportFormat};
 use image_linkage::loader::CpuLevel;
 use image_source::Platform;
+
+/// The commands that -h omits; --help lists them.
+pub(super) const RARE_COMMANDS: [&str; 9] = [
+    "cache",
+    "completions",
+    "config",
+    "fleet",
+    "man",
+    "profiles",
+    "rules",
+    "schema",
+    "verify",
+];
 
 /// The help heading of the container start options.
 const START: &str = "Start of the container";
@@ -47,20 +59,21 @@ impl ReadArgs {
     /// The options that another command needs to see the same image and the same start, except the platform.
     pub(super) fn repeated_options(&self) -> Vec<(&'static str, String)> {
         let (registry, own, start) = (&self.registry, &self.own, &self.start);
-        let of_path = |path: &PathBuf| path.display().to_string();
-        let of_words = |words: &StartWords| shlex::try_join(words.0.iter().map(String::as_str)).unwrap_or_default();
         let options: [(&str, Vec<String>); 10] = [
-            ("--config", own.config.iter().map(of_path).collect()),
-            ("--profiles", own.profiles.iter().map(of_path).collect()),
+            ("--config", own.config.iter().map(|path| path_text(path)).collect()),
+            ("--profiles", own.profiles.iter().map(|path| path_text(path)).collect()),
             ("--insecure-registry", registry.insecure_registries.clone()),
-            ("--ca-cert", registry.ca_cert.iter().map(of_path).collect()),
+            (
+                "--ca-cert",
+                registry.ca_cert.iter().map(|path| path_text(path)).collect(),
+            ),
             (
                 "--env-file",
                 start.env_file.iter().map(|file| file.path.clone()).collect(),
             ),
             ("--env", start.own_environment.clone()),
-            ("--command", start.command_words.iter().map(of_words).collect()),
-            ("--args", start.cmd_words.iter().map(of_words).collect()),
+            ("--command", start.command_words.iter().map(StartWords::text).collect()),
+            ("--args", start.cmd_words.iter().map(StartWords::text).collect()),
             ("--user", start.user.iter().cloned().collect()),
             ("--workdir", start.workdir.iter().cloned().collect()),
         ];
@@ -188,7 +201,7 @@ pub struct ConfigArgs {
         hide_short_help = true
     )]
     pub rules: Vec<PathBuf>,
-    /// Directory with more profiles, in consumers/, phases/, profilers/, libraries/ and cupti/ (repeatable)
+    /// Directory with more profiles, in consumers/, phases/, profilers/ and errors/ (repeatable)
     #[arg(
         long,
         value_name = "DIR",
@@ -404,6 +417,13 @@ fn read_env_file(path: &str) -> Result<EnvFile, String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartWords(pub Vec<String>);
 
+impl StartWords {
+    /// The words quoted for a shell.
+    fn text(&self) -> String {
+        shlex::try_join(self.0.iter().map(String::as_str)).unwrap_or_default()
+    }
+}
+
 impl StartArgs {
     /// Fills open values from the config. Variables are merged; the command line wins for the same name.
     fn fill(&mut self, config: &ProjectConfig) {
@@ -418,14 +438,18 @@ impl StartArgs {
 
     /// The replacements for the image's own values.
     pub(super) fn overrides(&self) -> StartOverrides {
-        let words = |words: &Option<StartWords>| words.as_ref().map(|words| words.0.clone());
+        let [command, arguments] = [&self.command_words, &self.cmd_words].map(|words| Some(words.as_ref()?.0.clone()));
         StartOverrides {
-            command: words(&self.command_words),
-            arguments: words(&self.cmd_words),
+            command,
+            arguments,
             user: self.user.clone(),
             working_dir: self.workdir.clone(),
         }
     }
+}
+
+fn path_text(path: &Path) -> String {
+    path.display().to_string()
 }
 
 fn absolute_directory(path: &str) -> Result<String, String> {
@@ -444,14 +468,6 @@ fn shell_words(text: &str) -> Result<StartWords, String> {
         words if words.is_empty() => Err("expected at least one word".to_owned()),
         words => Ok(StartWords(words)),
     }
-}
-
-/// For commands about CUPTI's phases and tools: the variable that selects another library is an error there instead of
-/// being ignored.
-#[derive(Debug, Args)]
-pub struct CuptiOnlyArgs {
-    #[arg(long, env = "CUPTI_AUDIT_LIBRARY", hide = true, default_value = DEFAULT_LIBRARY, value_parser = only_cupti)]
-    library: String,
 }
 
 /// When results have colours.
@@ -517,11 +533,6 @@ pub fn trimmed(text: &str) -> Result<String, std::convert::Infallible> {
 fn one_platform(text: &str) -> Result<Platform, String> {
     let platform = text.parse::<PlatformArg>()?.one().cloned();
     platform.ok_or_else(|| "this command takes one platform; audit, links and fleet list take all".to_owned())
-}
-
-fn only_cupti(name: &str) -> Result<String, String> {
-    let only = (name == DEFAULT_LIBRARY).then(|| name.to_owned());
-    only.ok_or_else(|| "this command is for CUPTI alone; only an audit can be asked about another library".to_owned())
 }
 
 /// The form of a variable with its value.

@@ -5,9 +5,7 @@ use std::io::{self, Write as _};
 
 use crate::cli::harmless_text::make_harmless;
 use crate::judge::outcome::RunExit;
-use crate::report::{ReportFormat, page_text};
-use crate::report::{ReportPage, wrap_lines};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use crate::report::{Page, ReportFormat, page_text, wrap_lines};
 use image_linkage::escape;
 use serde_json::Value;
 
@@ -45,7 +43,7 @@ fn cannot_write(error: &io::Error) -> RunExit {
 }
 
 /// Writes an answer in the requested format.
-pub(super) fn write_answer(format: ReportFormat, page: &ReportPage<'_>, json: &Value, exit: RunExit) -> RunExit {
+pub(super) fn write_answer(format: ReportFormat, page: &Page, json: &Value, exit: RunExit) -> RunExit {
     let text = match format {
         ReportFormat::Json => format!("{json}\n"),
         _ => page_text(page, format, terminal_width()),
@@ -58,11 +56,7 @@ pub(super) fn report_warning(warning: &str) {
 }
 
 /// Exits with the argument error, or with the requested help.
-pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
-    if error.kind() == ErrorKind::UnknownArgument {
-        drop_weak_tips(&mut error);
-        hint_at_own_option(&mut error);
-    }
+pub(crate) fn refuse_arguments(error: &clap::Error) -> ! {
     let text = error.render().to_string();
     // An argument may come from a pull request.
     let is_odd = text.chars().any(|c| c.is_control() && c != '\n') || matches!(make_harmless(&text), Cow::Owned(_));
@@ -77,76 +71,6 @@ pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
         _ => error.exit_code(),
     };
     std::process::exit(code)
-}
-
-/// Options of other tools (docker, skopeo, trivy, grype, syft, dive), and commands with a word too many, with a tip.
-#[rustfmt::skip] // A row is a line.
-const TIPS: [(&[&str], &str); 21] = [
-    (&["--json"], "here this is --format json"),
-    (&["--sarif"], "here this is --format sarif"),
-    (&["--severity"], "here this is --fail-on SEVERITY"),
-    (&["--exit-code"], "here this is --fail-on SEVERITY: the exit code is 1 where a finding is that severe"),
-    (&["--ignore", "--ignorefile"], "here this is `suppress` in cupti-audit.yaml, which cupti-audit config init writes"),
-    (&["--image"], "here this is the image alone, without an option"),
-    (&["--input"], "here this is docker-archive:FILE, or the path of the archive alone"),
-    (&["--arch", "--os"], "here this is --platform OS/ARCH, such as --platform linux/arm64"),
-    (&["--insecure", "--tls-verify"], "here this is --insecure-registry HOST"),
-    (&["--creds", "--username", "--password", "--registry-token"], "here this is docker login HOST; its stored password is read"),
-    (&["--authfile"], "here this is the variable REGISTRY_AUTH_FILE"),
-    (&["--entrypoint"], "here this is --command WORDS"),
-    (&["-i", "-t", "--rm", "--network", "--shm-size", "--volume"], "no container is started; leave out the options of docker run"),
-    (&["--gpus"], "no GPU is needed: leave --gpus out; --gpu NAME, such as --gpu h100, checks if CUPTI fits that GPU"),
-    (&["-m"], "--args and --command take a whole command as one word: --args 'python3 -m train'"),
-    (&["-f"], "for a Dockerfile: cupti-audit check FILE; for the format of a report: --format FORMAT"),
-    (&["--format"], "this command writes no report; leave --format out"),
-    (&["advise"], "advise reads no image: name a tool with --tool; for an image: cupti-audit profilers IMAGE"),
-    (&["profilers"], "profilers takes only an image; for one tool: cupti-audit IMAGE --tool TOOL"),
-    (&["rules"], "rules lists all rules; for one: cupti-audit explain RULE"),
-    (&["verify"], "verify audits its own container, and a command follows --; for an image: cupti-audit IMAGE"),
-];
-
-/// Removes the tip to write `-- -x`, because no image begins with a dash, and that of an option with another meaning.
-fn drop_weak_tips(error: &mut clap::Error) {
-    if let Some(ContextValue::StyledStrs(tips)) = error.remove(ContextKind::Suggested) {
-        let tips: Vec<_> = tips
-            .into_iter()
-            .filter(|tip| !tip.to_string().contains("as a value"))
-            .collect();
-        if !tips.is_empty() {
-            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
-        }
-    }
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.trim_start_matches('-').to_owned()),
-        _ => None,
-    };
-    if let (Some(given), Some(meant)) = (text(ContextKind::InvalidArg), text(ContextKind::SuggestedArg))
-        && strsim::damerau_levenshtein(&given, &meant) > meant.len() / 3
-    {
-        error.remove(ContextKind::SuggestedArg);
-        // It shows the option, too.
-        error.remove(ContextKind::Usage);
-    }
-}
-
-fn hint_at_own_option(error: &mut clap::Error) {
-    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
-        return;
-    };
-    let usage = error
-        .get(ContextKind::Usage)
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    // A usage begins with `Usage: cupti-audit COMMAND`.
-    let command = usage.split_whitespace().nth(2).filter(|_| !given.starts_with('-'));
-    let is_meant = |name: &&str| *name == given || Some(*name) == command;
-    if let Some((_, tip)) = TIPS.iter().find(|(names, _)| names.iter().any(is_meant)) {
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
-        // The usage shows the option that clap suggests.
-        if error.remove(ContextKind::SuggestedArg).is_some() {
-            error.remove(ContextKind::Usage);
-        }
-    }
 }
 
 /// Writes a result to standard error because standard output has other data.

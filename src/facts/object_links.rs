@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use elf::abi::ET_DYN;
 
-use crate::facts::image_facts::{Gap, ImageFacts};
+use crate::facts::image_facts::ImageFacts;
+use crate::facts::merged_layers::Gap;
 use crate::facts::objects::interpreter::is_only_program;
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::{driver_libraries, is_undetermined, unresolved_objects};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::escape;
-use image_linkage::loader::{Arch, LoadResolution, RequestOutcome, SearchStep};
+use image_linkage::loader::{Arch, LoadResolution, RequestOutcome, SearchStep, UnresolvedRequest};
 use image_linkage::loader::{TraceLine, trace_lines};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
@@ -101,8 +102,10 @@ pub fn survey_objects(facts: &ImageFacts, chosen: &[String]) -> Result<ObjectLin
         mapped: 0,
         before: context.steps_taken(),
     };
-    let places = chosen.iter().map(|path| real_place(&context.rootfs, path));
-    let places: Vec<RootPath> = places.collect::<Result<_, _>>()?;
+    let mut places = Vec::new();
+    for path in chosen {
+        places.push(real_place(&context.rootfs, path)?);
+    }
     let objects = survey.list_objects(&places);
     for (place, named) in places.iter().zip(chosen) {
         if !objects.iter().any(|object| object.path.starts_with(place)) {
@@ -241,20 +244,7 @@ impl LinkSurvey<'_> {
                 continue;
             }
             is_failing = true;
-            let key = (
-                missing.name.clone(),
-                missing.missing_version.clone(),
-                missing.outcome,
-                object.arch,
-            );
-            let asker = missing.requested_by.and_then(|number| started.objects.get(number));
-            let asker = asker.map_or(&object.path, |asker| &asker.real_path);
-            // Several objects in one process may need it.
-            let is_first = told.insert(key.clone());
-            self.add_lack(key, object, asker, is_first, || {
-                let lines = trace_lines(&missing.trace, &started.objects);
-                (missing.message.clone(), lines)
-            });
+            self.add_lack(object, started, missing, &mut told);
         }
         if is_failing {
             self.links.failing.insert(object.path.clone());
@@ -263,34 +253,43 @@ impl LinkSurvey<'_> {
 
     fn add_lack(
         &mut self,
-        key: LackKey,
         object: &AskedObject,
-        asker: &RootPath,
-        is_first: bool,
-        words: impl FnOnce() -> (String, Vec<TraceLine>),
+        started: &LoadResolution,
+        missing: &UnresolvedRequest,
+        told: &mut BTreeSet<LackKey>,
     ) {
+        let key = (
+            missing.name.clone(),
+            missing.missing_version.clone(),
+            missing.outcome,
+            object.arch,
+        );
+        // Several objects in one process may need it.
+        let is_first = told.insert(key.clone());
         if self.lacks.len() >= TOLD && !self.lacks.contains_key(&key) {
             let why = format!("more than {TOLD} things are missing, and the rest is not told");
             return self.gap("what else is missing", &why);
         }
         let rootfs = &self.context.rootfs;
-        let found = rootfs.lookup(&asker.absolute()).ok();
+        let parent = missing.requested_by.and_then(|number| started.objects.get(number));
+        let requester = parent.map_or(&object.path, |parent| &parent.real_path);
+        let found = rootfs.lookup(&requester.absolute()).ok();
         let layer = found.map_or(object.layer, |found| rootfs.node(found.node).layer);
-        let lack = self.lacks.entry(key).or_insert_with_key(|(name, version, outcome, _)| {
-            let (message, searched) = words();
-            LackedLibrary {
+        let lack = self
+            .lacks
+            .entry(key)
+            .or_insert_with_key(|(name, version, outcome, _)| LackedLibrary {
                 name: name.clone(),
                 version: version.clone(),
                 outcome: *outcome,
-                message,
-                searched,
+                message: missing.message.clone(),
+                searched: trace_lines(&missing.trace, &started.objects),
                 needed_by: BTreeMap::new(),
                 stops: 0,
                 stops_programs: 0,
                 elsewhere: Vec::new(),
-            }
-        });
-        lack.needed_by.insert(asker.clone(), layer);
+            });
+        lack.needed_by.insert(requester.clone(), layer);
         lack.stops += usize::from(is_first);
         lack.stops_programs += usize::from(is_first && object.is_program);
     }
@@ -332,9 +331,14 @@ impl LinkSurvey<'_> {
     /// Removes damaged libraries that another entry already reports as a refused dependency.
     fn join_refused(&self, lacks: &mut BTreeMap<LackKey, LackedLibrary>) {
         let rootfs = &self.context.rootfs;
-        let refused = lacks.values().filter(|lack| lack.outcome == RequestOutcome::Refused);
-        let places = refused.filter_map(|lack| rootfs.lookup(lack.searched.last()?.path.as_bytes()).ok());
-        let places: BTreeSet<Vec<u8>> = places.map(|found| found.path.absolute()).collect();
+        let mut places = BTreeSet::new();
+        for lack in lacks.values().filter(|lack| lack.outcome == RequestOutcome::Refused) {
+            let file = lack
+                .searched
+                .last()
+                .and_then(|line| rootfs.lookup(line.path.as_bytes()).ok());
+            places.extend(file.map(|file| file.path.absolute()));
+        }
         lacks.retain(|(name, ..), lack| !lack.searched.is_empty() || !places.contains(&name[..]));
     }
 }

@@ -32,29 +32,32 @@ pub(crate) fn read_image_names(name: &str, text: &str) -> Result<(BTreeSet<Named
         .and_then(|line| line.split_whitespace().next())
         .unwrap_or_default();
     let is_instruction = ["from", "arg"].contains(&first_word.to_ascii_lowercase().as_str());
-    match () {
-        () if first_word.starts_with(['{', '[']) => read_kubernetes(name, text),
-        () if is_instruction => read_build_file(name, text),
-        () if let Some(what) = other_document(text, first.unwrap_or_default()) => Err(format!("{name}: {what}")),
+    if first_word.starts_with(['{', '[']) {
+        read_kubernetes(name, text)
+    } else if is_instruction {
+        read_build_file(name, text)
+    } else if let Some(what) = other_document(text, first.unwrap_or_default()) {
+        Err(format!("{name}: {what}"))
+    } else if first.is_none() {
         // For example the output of a failed program in a pipe.
-        () if first.is_none() => Err(format!("{name}: it names no image")),
-        () => Ok(read_list(name, text)),
+        Err(format!("{name}: it names no image"))
+    } else {
+        Ok(read_list(name, text))
     }
 }
 
 /// What a text is, if it is a document that holds no list of names.
 fn other_document(text: &str, first: &str) -> Option<&'static str> {
     let mut lines = text.lines().map(|line| line.trim_start_matches([' ', '-']));
-    match () {
-        () if lines.any(|line| line.starts_with("apiVersion:")) => {
-            Some("it is YAML of Kubernetes; kubectl get … -o json writes what is read here")
-        }
-        () if first.starts_with('<') => Some("it is HTML or XML, and no list of image names"),
+    if lines.any(|line| line.starts_with("apiVersion:")) {
+        Some("it is YAML of Kubernetes; kubectl get … -o json writes what is read here")
+    } else if first.starts_with('<') {
+        Some("it is HTML or XML, and no list of image names")
+    } else if first.contains("  ") || first.contains('\t') {
         // Two blanks are between the columns of a table.
-        () if first.contains("  ") || first.contains('\t') => {
-            Some("it is a table; one name a line is read, as docker images --format '{{.Repository}}:{{.Tag}}' writes")
-        }
-        () => None,
+        Some("it is a table; one name a line is read, as docker images --format '{{.Repository}}:{{.Tag}}' writes")
+    } else {
+        None
     }
 }
 
@@ -144,10 +147,9 @@ fn collect_objects(value: &Value, named: &mut BTreeSet<NamedImage>, wrong: &mut 
 
 /// The name of a Kubernetes object, `Kind namespace/name`.
 fn object_name(object: &Map<String, Value>) -> String {
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-    let metadata = object.get("metadata");
-    let of_metadata = |key: &str| text(metadata.and_then(|metadata| metadata.get(key)));
-    let (kind, namespace, name) = (text(object.get("kind")), of_metadata("namespace"), of_metadata("name"));
+    let metadata = object.get("metadata").unwrap_or(&Value::Null);
+    let [kind, namespace, name] = [object.get("kind"), metadata.get("namespace"), metadata.get("name")]
+        .map(|value| value.and_then(Value::as_str).unwrap_or_default());
     let slash = if namespace.is_empty() { "" } else { "/" };
     format!("{kind} {namespace}{slash}{name}").trim().to_owned()
 }

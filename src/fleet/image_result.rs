@@ -202,12 +202,12 @@ fn chain_of(layers: &[String]) -> Vec<u64> {
 fn dead_weight(phases: &BTreeMap<String, PhaseSource>, layers: &[String]) -> Vec<(u64, u64)> {
     let dropped = |plan: &PhaseSource| -> BTreeMap<u64, u64> {
         let items = plan.items.iter().filter(|item| item.decision == "drop");
-        let place = |item: &ItemSource| {
+        let places = items.map(|item| {
             let mut hasher = DefaultHasher::new();
             (layers.get(item.layer), &item.path).hash(&mut hasher);
-            hasher.finish()
-        };
-        items.map(|item| (place(item), item.bytes)).collect()
+            (hasher.finish(), item.bytes)
+        });
+        places.collect()
     };
     let mut all = phases.values().map(dropped);
     let Some(first) = all.next() else { return Vec::new() };

@@ -17,8 +17,6 @@ pub(crate) struct FleetSettings {
     schema: String,
     /// The version of the program, because versions differ in their findings.
     pub version: String,
-    /// The audited library.
-    pub library: String,
     /// The requested phases.
     pub phases: Vec<String>,
     /// The ids of the requested tools.
@@ -37,7 +35,6 @@ impl FleetSettings {
         Self {
             schema: SETTINGS_SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            library: String::new(),
             phases: Vec::new(),
             tools: Vec::new(),
             fail_on: String::new(),
@@ -58,13 +55,12 @@ impl FleetSettings {
     ///
     /// Errors: The difference, with both values.
     pub(crate) fn compare(&self, kept: &[u8]) -> Result<(), String> {
-        let read = serde_json::from_slice::<Self>(kept);
-        let kept = read.map_err(|error| format!("{} is not a fleet's settings: {error}", Self::NAME))?;
+        let kept = serde_json::from_slice::<Self>(kept)
+            .map_err(|error| format!("{} is not a fleet's settings: {error}", Self::NAME))?;
         let list = |values: &[String]| format!("[{}]", values.join(", "));
         let fields = [
             ("schema", kept.schema.clone(), self.schema.clone()),
             ("version", kept.version.clone(), self.version.clone()),
-            ("--library", kept.library.clone(), self.library.clone()),
             ("--phase", list(&kept.phases), list(&self.phases)),
             ("--tool", list(&kept.tools), list(&self.tools)),
             ("--fail-on", kept.fail_on.clone(), self.fail_on.clone()),

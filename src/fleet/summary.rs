@@ -66,14 +66,13 @@ impl FleetSummary {
     /// Counts results and failures; `expected` is how many images the worklist has.
     pub(crate) fn of(mut results: Vec<ImageResult>, mut failures: Vec<FleetFailure>, expected: usize) -> Self {
         results.sort_by(|a, b| (&a.digest, &a.platform).cmp(&(&b.digest, &b.platform)));
-        let is_done = |failure: &FleetFailure| {
+        // A retried image has both if its worker was killed before it removed the failure.
+        failures.retain(|failure| {
             let key = (&failure.digest, &failure.platform);
             results
                 .binary_search_by(|one| (&one.digest, &one.platform).cmp(&key))
-                .is_ok()
-        };
-        // A retried image has both if its worker was killed before it removed the failure.
-        failures.retain(|failure| !is_done(failure));
+                .is_err()
+        });
         failures.sort_by(|a, b| (&a.names, &a.digest).cmp(&(&b.names, &b.digest)));
         let mut summary = Self {
             outcomes: count_outcomes(&results, failures.len(), expected),
@@ -146,11 +145,10 @@ fn unseen_dead_bytes(result: &ImageResult, seen: &mut BTreeSet<u64>) -> u64 {
 }
 
 fn count_outcomes(results: &[ImageResult], failed: usize, expected: usize) -> OutcomeCounts {
-    let with = |code: u8| results.iter().filter(|result| result.exit_code == code).count();
-    let findings = with(1);
+    let [passed, findings] = [0, 1].map(|code| results.iter().filter(|result| result.exit_code == code).count());
     OutcomeCounts {
         findings,
-        open: results.len() - with(0) - findings,
+        open: results.len() - passed - findings,
         failed,
         missing: expected.saturating_sub(results.len() + failed),
     }

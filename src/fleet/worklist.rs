@@ -102,9 +102,12 @@ impl Worklist {
 
     /// The lines of the worklist.
     pub(crate) fn text(&self) -> String {
-        let line = |entry| serde_json::to_string(entry).map(|line| line + "\n");
         // Strings and lists of strings always serialize.
-        self.entries.values().filter_map(|entry| line(entry).ok()).collect()
+        let lines = self
+            .entries
+            .values()
+            .filter_map(|entry| serde_json::to_string(entry).ok());
+        lines.map(|line| line + "\n").collect()
     }
 }
 
@@ -131,9 +134,9 @@ pub(crate) fn read_worklist(
             break;
         }
         // Windows editors write a byte order mark.
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line).trim_ascii();
-        match WorkEntry::read(line) {
-            _ if line.is_empty() => {}
+        let text = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line).trim_ascii();
+        match WorkEntry::read(text) {
+            _ if text.is_empty() => {}
             Ok(entry) => {
                 each(count, entry);
                 count += 1;

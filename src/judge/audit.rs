@@ -2,11 +2,12 @@
 
 use crate::facts::object_links::survey_objects;
 use crate::facts::{CuptiConsumer, Gap, ImageFacts, loader_gaps, user_gap};
+use crate::judge::links::find_links;
 use crate::judge::outcome::{AskedGpu, AskedTool, AuditedImage, FailOn};
 use crate::judge::plan::profilers::installed_tools;
 use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
 use crate::judge::plan::{self, Plan, PlanInput};
-use crate::judge::rule::{self, Finding, RuleSubject, Severity};
+use crate::judge::rule::{self, Finding, Hit, Severity, Shown};
 use crate::knowledge::gpu::GpuCapability;
 use crate::knowledge::{CuptiNeed, Knowledge, ProfilerFile};
 use std::collections::BTreeSet;
@@ -19,22 +20,22 @@ pub fn judge_image(
     phases: &[String],
     environment: &[(String, String)],
 ) -> AuditedImage {
-    let subjects = rule::image_subjects(&facts);
+    let hits = rule::find_hits(&facts);
     let installed = installed_tools::find_installed_tools(&facts, &knowledge.profilers, environment);
     let tools = plan::profilers::assess_tools(&facts, &installed, &knowledge.profilers);
     let known = PlanInput {
         facts: &facts,
         rules: &knowledge.rules,
-        subjects: &subjects,
+        hits: &hits,
         profilers: &knowledge.profilers,
         tools: &tools,
     };
     // Every phase gets a plan, because a report shows which other phases the image would serve.
-    let plans = knowledge.phases.iter();
-    let plans: Vec<Plan> = plans.map(|phase| plan::plan_phase(&known, phase)).collect();
+    let judged = knowledge.phases.iter();
+    let plans: Vec<Plan> = judged.map(|phase| plan::plan_phase(&known, phase)).collect();
     // The findings cover only the requested phases; each plan has judged its own phase.
     let asked = knowledge.phases_named(phases);
-    let mut findings = rule::judge_subjects(&knowledge.rules, &subjects, &asked);
+    let mut findings = rule::judge_hits(&knowledge.rules, &hits, &asked);
     for phase in &asked {
         let plan = plans.iter().find(|plan| plan.phase == phase.name);
         let unmet = plan.map_or(&[][..], |plan| &plan.unmet);
@@ -60,10 +61,10 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
     let facts = &audit.facts;
     let installed = installed_tools::find_installed_tools(facts, &knowledge.profilers, environment);
     let known = plan::profilers::assess_tools(facts, &installed, &knowledge.profilers);
-    let asked = ids
+    let asked: Vec<&ToolAssessment<'_>> = ids
         .iter()
-        .filter_map(|id| known.iter().find(|entry| entry.profiler.id == *id));
-    let asked: Vec<&ToolAssessment<'_>> = asked.collect();
+        .filter_map(|id| known.iter().find(|entry| entry.profiler.id == *id))
+        .collect();
     let tools: Vec<AskedTool> = asked
         .iter()
         .map(|entry| AskedTool {
@@ -81,11 +82,8 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
         )
     };
     let lost = || asked.iter().filter(is_lost);
-    let subject = |entry: &&ToolAssessment<'_>| {
-        let readiness = &entry.here.as_is;
-        RuleSubject::of_tool(&entry.profiler.profile.name, readiness.state.name(), &readiness.because)
-    };
-    let subjects: Vec<RuleSubject> = lost().map(subject).chain(find_rivals(facts, &known, ids)).collect();
+    let mut hits: Vec<Hit> = lost().map(|entry| not_ready(entry)).collect();
+    hits.extend(find_rivals(facts, &known, ids));
     let programs: BTreeSet<&str> = lost()
         .filter_map(|entry| entry.profiler.profile.consumer.as_deref())
         .collect();
@@ -104,7 +102,14 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
     let phases = knowledge.phases_named(&audit.phases);
     audit
         .findings
-        .extend(rule::judge_subjects(&knowledge.rules, &subjects, &phases));
+        .extend(rule::judge_hits(&knowledge.rules, &hits, &phases));
+}
+
+/// A requested tool that would not work, with the reasons.
+fn not_ready(tool: &ToolAssessment<'_>) -> Hit {
+    Hit::new("tool-not-ready")
+        .value("tool", Shown::known(tool.profiler.profile.name.clone()))
+        .value("why", Shown::known(tool.here.as_is.because.join("; ")))
 }
 
 /// Makes errors of the warnings about these programs that do not get the library: the user asked for their tools.
@@ -117,7 +122,7 @@ fn raise_causes(findings: &mut [Finding], facts: &ImageFacts, programs: &BTreeSe
         .iter_mut()
         .filter(|finding| finding.severity == Severity::Warning)
     {
-        let mut lost = facts.consumers.iter().filter(is_lost);
+        let mut lost = facts.answers.consumers.iter().filter(is_lost);
         if lost.any(|consumer| finding.locations.iter().any(|place| place.path == consumer.object)) {
             finding.severity = Severity::Error;
         }
@@ -127,8 +132,8 @@ fn raise_causes(findings: &mut [Finding], facts: &ImageFacts, programs: &BTreeSe
 /// Judges the library as for inference: none of the requested tools uses the image's copy.
 fn spare_unused_library(audit: &mut AuditedImage, knowledge: &Knowledge) {
     let inference = knowledge.phases_named(&["inference".to_owned()]);
-    let subjects = rule::image_subjects(&audit.facts);
-    let mut spared = rule::judge_subjects(&knowledge.rules, &subjects, &inference);
+    let hits = rule::find_hits(&audit.facts);
+    let mut spared = rule::judge_hits(&knowledge.rules, &hits, &inference);
     // Without a phase, a report does not list what a phase has no use for.
     spared.retain(|finding| audit.findings.iter().any(|other| other.rule == finding.rule));
     audit.findings = spared;
@@ -139,20 +144,20 @@ fn spare_unused_library(audit: &mut AuditedImage, knowledge: &Knowledge) {
 pub fn ask_gpus(audit: &mut AuditedImage, knowledge: &Knowledge, names: &[String]) {
     let gpus = &knowledge.tables.gpus;
     let asked = names.iter().filter_map(|name| Some((name, gpus.find(name).ok()?)));
-    let here = audit.facts.host.iter().flat_map(|host| &host.models);
-    let here = here.filter_map(|model| Some((model, gpus.of_model(model)?)));
+    let models = audit.facts.host.iter().flat_map(|host| &host.models);
+    let here = models.filter_map(|model| Some((model, gpus.of_model(model)?)));
     let known: Vec<(&String, &GpuCapability)> = asked.chain(here).collect();
-    let mut subjects: Vec<RuleSubject> = known
-        .iter()
-        .flat_map(|(name, gpu)| RuleSubject::of_gpu(&audit.facts, name, gpu))
-        .collect();
+    let mut hits: Vec<Hit> = Vec::new();
+    for (name, gpu) in &known {
+        hits.extend(rule::find_gpu(&audit.facts, name, gpu));
+    }
     for (name, gpu) in &known {
         let Some(architecture) = gpu.machine_architecture() else {
             continue;
         };
         // A host may have several models of one architecture.
         if !audit.gpus.iter().any(|other| other.architecture == architecture) {
-            subjects.extend(RuleSubject::of_gpu_code(&audit.facts, name, gpu));
+            hits.extend(rule::find_gpu_code(&audit.facts, name, gpu));
             let name = (*name).clone();
             audit.gpus.push(AskedGpu { name, architecture });
         }
@@ -161,16 +166,17 @@ pub fn ask_gpus(audit: &mut AuditedImage, knowledge: &Knowledge, names: &[String
     let gaps = rule::gpu_code_gaps(&audit.facts, &architectures);
     audit.facts.gaps.extend(gaps);
     let phases = knowledge.phases_named(&audit.phases);
-    let found = rule::judge_subjects(&knowledge.rules, &subjects, &phases);
+    let found = rule::judge_hits(&knowledge.rules, &hits, &phases);
     audit.findings.extend(found);
 }
 
 /// The requested tools that are ready but cannot record the same process at once.
-fn find_rivals(facts: &ImageFacts, known: &[ToolAssessment<'_>], ids: &[String]) -> Vec<RuleSubject> {
-    let ready = known
+fn find_rivals(facts: &ImageFacts, known: &[ToolAssessment<'_>], ids: &[String]) -> Vec<Hit> {
+    let ready: Vec<&ProfilerFile> = known
         .iter()
-        .filter(|entry| ids.contains(&entry.profiler.id) && entry.here.as_is.state == ReadinessState::Ready);
-    let ready: Vec<&ProfilerFile> = ready.map(|entry| &entry.profiler.profile).collect();
+        .filter(|entry| ids.contains(&entry.profiler.id) && entry.here.as_is.state == ReadinessState::Ready)
+        .map(|entry| &entry.profiler.profile)
+        .collect();
     let excluding = facts.tables.host.iter().filter(|condition| condition.excludes);
     let rivals = excluding.filter_map(|condition| {
         let mut rivals = ready.clone();
@@ -181,7 +187,8 @@ fn find_rivals(facts: &ImageFacts, known: &[ToolAssessment<'_>], ids: &[String])
             .map(|tool| tool.consumer.as_ref().unwrap_or(&tool.name))
             .collect();
         let names: Vec<&str> = rivals.iter().map(|tool| &*tool.name).collect();
-        (programs.len() > 1).then(|| RuleSubject::of_rivals(&names.join("; "), &condition.says))
+        (programs.len() > 1)
+            .then(|| Hit::new("tools-exclude-each-other").value("tools", Shown::known(names.join("; "))))
     });
     rivals.collect()
 }
@@ -192,19 +199,19 @@ fn find_rivals(facts: &ImageFacts, known: &[ToolAssessment<'_>], ids: &[String])
 /// Errors: A message about a path without an object.
 pub fn judge_links(mut facts: ImageFacts, knowledge: &Knowledge, chosen: &[String]) -> Result<AuditedImage, String> {
     let links = survey_objects(&facts, chosen)?;
-    let findings = rule::judge_subjects(&knowledge.rules, &rule::link_subjects(&links), &[]);
+    let findings = rule::judge_hits(&knowledge.rules, &find_links(&links), &[]);
     // The audit's gaps about the library do not matter here, so the list is rebuilt.
-    let unread = facts.unread.iter().map(|layer| Gap {
+    let unread = facts.layers.unread.iter().map(|layer| Gap {
         what: layer.clone(),
         why: "it was not read".to_owned(),
     });
-    let gaps = unread.chain(loader_gaps(&facts.contexts, &facts.oddities));
+    let gaps = unread.chain(loader_gaps(&facts.contexts, &facts.layers.oddities));
     let gaps = gaps.chain(user_gap(&facts.contexts));
     let mut gaps: Vec<Gap> = gaps.chain(links.gaps.iter().cloned()).collect();
     gaps.sort();
     gaps.dedup();
     facts.gaps = gaps;
-    facts.assumptions.clear();
+    facts.answers.assumptions.clear();
     Ok(AuditedImage {
         facts,
         findings,

@@ -70,8 +70,8 @@ impl<'a> ImageDiff<'a> {
     /// Compares two images that were audited for the same phases.
     pub fn of(before: &'a AuditedImage, after: &'a AuditedImage) -> Self {
         let (old, new) = (owner_bytes(before), owner_bytes(after));
-        let consumers = |audit: &'a AuditedImage| by_key(&audit.facts.consumers, |it| (&it.name, &it.object));
-        let copies = |audit: &'a AuditedImage| by_key(&audit.facts.copies, |it| (&it.real_path, &it.version));
+        let consumers = |audit: &'a AuditedImage| by_key(&audit.facts.answers.consumers, |it| (&it.name, &it.object));
+        let copies = |audit: &'a AuditedImage| by_key(&audit.facts.answers.copies, |it| (&it.real_path, &it.version));
         let findings = |audit: &'a AuditedImage| by_key(&audit.findings, |it| (&it.rule, &it.message));
         let (programs, others) = (consumers(before), consumers(after));
         let names: BTreeSet<_> = programs.keys().chain(others.keys()).copied().collect();
@@ -104,11 +104,15 @@ impl<'a> ImageDiff<'a> {
 
     /// The result of the comparison. Only a finding that the second image gained can fail it.
     pub fn exit(&self, fail_on: FailOn) -> RunExit {
-        let is_open = |audit: &AuditedImage| !audit.facts.gaps.is_empty();
-        match () {
-            () if self.findings.0.iter().any(|finding| fail_on.fails(finding)) => RunExit::Findings,
-            () if fail_on != FailOn::Never && (is_open(self.before) || is_open(self.after)) => RunExit::Open,
-            () => RunExit::Clean,
+        let is_open = [self.before, self.after]
+            .iter()
+            .any(|audit| !audit.facts.gaps.is_empty());
+        if self.findings.0.iter().any(|finding| fail_on.fails(finding)) {
+            RunExit::Findings
+        } else if is_open && fail_on != FailOn::Never {
+            RunExit::Open
+        } else {
+            RunExit::Clean
         }
     }
 }
@@ -119,11 +123,14 @@ fn by_key<'a, T, K: Ord>(all: &'a [T], key: impl Fn(&'a T) -> K) -> BTreeMap<K, 
 
 /// The items only in `after`, then those only in `before`.
 fn only_in_one<'a, K: Ord, T>(before: &BTreeMap<K, &'a T>, after: &BTreeMap<K, &'a T>) -> (Vec<&'a T>, Vec<&'a T>) {
-    let only = |own: &BTreeMap<K, &'a T>, other: &BTreeMap<K, &'a T>| -> Vec<&'a T> {
-        let own = own.iter().filter(|(key, _)| !other.contains_key(*key));
-        own.map(|(_, one)| *one).collect()
-    };
-    (only(after, before), only(before, after))
+    let mut added = Vec::new();
+    for (key, one) in after {
+        if !before.contains_key(key) {
+            added.push(*one);
+        }
+    }
+    let gone = before.iter().filter(|(key, _)| !after.contains_key(*key));
+    (added, gone.map(|(_, one)| *one).collect())
 }
 
 fn phase_changes<'a>(before: &'a AuditedImage, after: &AuditedImage) -> Vec<PhaseChange<'a>> {
@@ -139,30 +146,32 @@ fn phase_changes<'a>(before: &'a AuditedImage, after: &AuditedImage) -> Vec<Phas
     .collect()
 }
 
+/// Compares by diff id: recompression changes the digest of the same layer.
+fn is_same_layer(one: &LayerDescriptor, other: &LayerDescriptor) -> bool {
+    match (&one.diff_id, &other.diff_id) {
+        (Some(own), Some(other)) => own == other,
+        _ => one.digest.is_some() && one.digest == other.digest,
+    }
+}
+
 /// The numbers of one image's layers that the other does not have.
 fn own_layers(own: &ImageFacts, other: &ImageFacts) -> Vec<usize> {
-    // Compared by diff id: recompression changes the digest of the same layer.
-    let same = |a: &LayerDescriptor, b: &LayerDescriptor| match (&a.diff_id, &b.diff_id) {
-        (Some(own), Some(other)) => own == other,
-        _ => a.digest.is_some() && a.digest == b.digest,
-    };
     let layers = own.image.layers.iter().enumerate();
-    let is_own = |layer: &LayerDescriptor| !other.image.layers.iter().any(|it| same(layer, it));
     layers
-        .filter(|(_, layer)| is_own(layer))
+        .filter(|(_, layer)| !other.image.layers.iter().any(|it| is_same_layer(layer, it)))
         .map(|(number, _)| number)
         .collect()
 }
 
 fn owner_changes(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> Vec<OwnerChange> {
-    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    let bytes = |of: &BTreeMap<String, u64>, name: &String| of.get(name).copied().unwrap_or(0);
-    let changes = names.into_iter().map(|name| OwnerChange {
-        owner: name.clone(),
-        before: bytes(before, name),
-        after: bytes(after, name),
-    });
-    let mut changes: Vec<OwnerChange> = changes.filter(|change| change.before != change.after).collect();
+    let mut changes = Vec::new();
+    for owner in before.keys().chain(after.keys()).collect::<BTreeSet<&String>>() {
+        let [before, after] = [before, after].map(|bytes| bytes.get(owner).copied().unwrap_or(0));
+        if before != after {
+            let owner = owner.clone();
+            changes.push(OwnerChange { owner, before, after });
+        }
+    }
     // The sort is stable, so equal changes stay ordered by name.
     changes.sort_by_key(|change| std::cmp::Reverse(change.before.abs_diff(change.after)));
     changes
@@ -185,15 +194,16 @@ fn owner_bytes(audit: &AuditedImage) -> BTreeMap<String, u64> {
 /// The owner of a file, from its path: the distribution below a `site-packages` folder, else a directory.
 fn owner_of(path: &RootPath) -> String {
     let parts: Vec<&[u8]> = path.split_components().collect();
-    let is_site = |part: &&[u8]| **part == *b"site-packages" || **part == *b"dist-packages";
-    if let Some(site) = parts.iter().rposition(is_site)
+    if let Some(site) = parts
+        .iter()
+        .rposition(|part| **part == *b"site-packages" || **part == *b"dist-packages")
         && let Some(first) = parts.get(site + 1)
     {
         // All NVIDIA wheels share this folder.
         let second = parts.get(site + 2).filter(|_| **first == *b"nvidia");
-        let name = [Some(*first), second.copied()].into_iter().flatten();
-        let name: Vec<String> = name.map(distribution_name).collect();
-        return format!("python {}", name.join("/"));
+        let parts = [Some(*first), second.copied()].into_iter().flatten();
+        let names: Vec<String> = parts.map(distribution_name).collect();
+        return format!("python {}", names.join("/"));
     }
     let shelf = SHELVES
         .iter()

@@ -67,27 +67,30 @@ fn gather_opened(opened: OpenedImage, options: &ReadOptions<'_>) -> Result<Image
             })
             .collect(),
     };
-    let is_environment = |layer: &Result<LayerIndex, Gap>| layer.as_ref().is_ok_and(is_virtual_environment);
-    if opened.image.source.is_bare_root() && layers.iter().all(is_environment) {
-        return Err(ImageError::NotAnImage {
-            what: opened.image.reference,
-            reason: "it is a virtual environment of Python; name the image or the root file system that has it"
-                .to_owned(),
-        });
-    }
-    if opened.image.source.is_bare_root() && layers.iter().all(|layer| layer.as_ref().is_ok_and(is_no_root)) {
-        return Err(ImageError::NotAnImage {
-            what: opened.image.reference,
-            reason: "it has none of the folders of a root file system (bin, etc, lib, usr), and no program".to_owned(),
-        });
-    }
-    if opened.image.source.is_bare_root() && layers.iter().all(|layer| layer.as_ref().is_ok_and(has_no_object)) {
-        return Err(ImageError::NotAnImage {
-            what: opened.image.reference,
-            reason: "it has folders of a root file system, but no program and no library in them; name the image that \
-                was built, or read its Dockerfile with the command check"
-                .to_owned(),
-        });
+    if opened.image.source.is_bare_root() {
+        let checks = [
+            (
+                is_virtual_environment as fn(&LayerIndex) -> bool,
+                "it is a virtual environment of Python; name the image or the root file system that has it",
+            ),
+            (
+                is_no_root,
+                "it has none of the folders of a root file system (bin, etc, lib, usr), and no program",
+            ),
+            (
+                has_no_object,
+                "it has folders of a root file system, but no program and no library in them; name the image that \
+                 was built, or read its Dockerfile with the command check",
+            ),
+        ];
+        for (is_wrong, why) in checks {
+            if layers.iter().all(|layer| layer.as_ref().is_ok_and(is_wrong)) {
+                return Err(ImageError::NotAnImage {
+                    what: opened.image.reference,
+                    reason: why.to_owned(),
+                });
+            }
+        }
     }
     Ok(facts::gather_facts(
         opened.image,
@@ -126,9 +129,9 @@ fn is_virtual_environment(layer: &LayerIndex) -> bool {
 
 /// Whether a layer has no ELF object, such as a checkout that has `bin`, `etc` and `lib`.
 fn has_no_object(layer: &LayerIndex) -> bool {
-    let is_object = |entry: &LayerEntry| matches!(entry, LayerEntry::File(file) if file.elf.is_some());
+    let mut entries = layer.entries.values();
     // A partly read layer may have had one.
-    layer.problems.is_empty() && !layer.entries.values().any(is_object)
+    layer.problems.is_empty() && !entries.any(|entry| matches!(entry, LayerEntry::File(file) if file.elf.is_some()))
 }
 
 /// Whether a layer has neither folders of hier(7) nor a program, such as a project folder read as if it were `/`.

@@ -35,8 +35,10 @@ pub fn add_line<'k>(found: &mut Vec<FoundError<'k>>, known: &'k KnownErrors, num
         return;
     }
     let text = text.trim_ascii();
-    let text = text.get(..KEPT).unwrap_or(text).to_owned();
-    let (count, first) = (1, number);
-    let lines = Some(ErrorLines { count, first, text });
+    let lines = Some(ErrorLines {
+        count: 1,
+        first: number,
+        text: text.get(..KEPT).unwrap_or(text).to_owned(),
+    });
     found.push(FoundError { error, lines });
 }

@@ -151,32 +151,38 @@ impl AuditedImage {
 
     /// The result for another threshold.
     pub fn exit_at(&self, fail_on: FailOn) -> RunExit {
-        let fails = self.findings.iter().any(|finding| fail_on.fails(finding));
-        // A gap elsewhere does not invalidate a finding.
-        match () {
-            // An unread layer is different: it may remove the cause of a finding, or add one.
-            () if self.facts.unread.is_some() && fail_on != FailOn::Never => RunExit::Open,
-            () if self.is_strict && !self.facts.assumptions.is_empty() && fail_on != FailOn::Never => RunExit::Open,
-            () if fails => RunExit::Findings,
-            () if !self.facts.gaps.is_empty() && fail_on != FailOn::Never => RunExit::Open,
-            () => RunExit::Clean,
+        if fail_on == FailOn::Never {
+            return RunExit::Clean;
+        }
+        // An unread layer may remove the cause of a finding, or add one. A gap elsewhere does not invalidate a finding.
+        if self.facts.layers.unread.is_some() || self.is_strict && !self.facts.answers.assumptions.is_empty() {
+            RunExit::Open
+        } else if self.findings.iter().any(|finding| fail_on.fails(finding)) {
+            RunExit::Findings
+        } else if !self.facts.gaps.is_empty() {
+            RunExit::Open
+        } else {
+            RunExit::Clean
         }
     }
 
     /// Whether the image leaves the verdict open even under all assumptions.
     pub(super) fn is_undecided(&self) -> bool {
         let facts = &self.facts;
-        facts.unread.is_some() || !facts.gaps.is_empty() || facts.is_open()
+        facts.layers.unread.is_some() || !facts.gaps.is_empty() || facts.is_open()
     }
 
     /// How certain the verdict is.
     pub fn level(&self) -> VerdictLevel {
         let facts = &self.facts;
-        match () {
-            () if self.is_undecided() => VerdictLevel::Open,
-            () if facts.assumptions.is_empty() => VerdictLevel::Proved,
-            () if self.is_strict => VerdictLevel::Open,
-            () => VerdictLevel::Assumed,
+        if self.is_undecided() {
+            VerdictLevel::Open
+        } else if facts.answers.assumptions.is_empty() {
+            VerdictLevel::Proved
+        } else if self.is_strict {
+            VerdictLevel::Open
+        } else {
+            VerdictLevel::Assumed
         }
     }
 
@@ -208,8 +214,8 @@ impl AuditedImage {
 
     /// The plans of the requested phases, or of all phases if none was requested.
     pub fn asked_plans(&self) -> impl Iterator<Item = &Plan> {
-        let is_asked = |plan: &&Plan| self.phases.is_empty() || self.phases.contains(&plan.phase);
-        self.plans.iter().filter(is_asked)
+        let plans = self.plans.iter();
+        plans.filter(|plan| self.phases.is_empty() || self.phases.contains(&plan.phase))
     }
 
     /// Whether the user asks about the library: not if only about tools that do not use the image's.

@@ -26,7 +26,7 @@ impl AuditedImage {
 
     /// The assumptions that the verdict depends on, as a suffix.
     fn condition(&self) -> String {
-        match self.facts.assumptions.len() {
+        match self.facts.answers.assumptions.len() {
             0 => String::new(),
             _ if self.is_undecided() => String::new(),
             1 => " if 1 assumption holds".to_owned(),
@@ -42,10 +42,11 @@ impl AuditedImage {
             None if self.loads() && !facts.is_open() => format!("{}, but not all was checked", self.library_words()),
             None => format!("cannot tell whether {} loads", facts.library.name),
         };
-        let gap = facts.gaps.first();
-        let unread = facts.unread.as_ref().map(|layer| format!("{layer} was not read"));
-        let why = unread.or_else(|| gap.map(|gap| format!("{}: {}", gap.what, gap.why)));
-        let why = why.unwrap_or_else(|| "an assumption is not accepted".to_owned());
+        let why = match (&facts.layers.unread, facts.gaps.first()) {
+            (Some(layer), _) => format!("{layer} was not read"),
+            (None, Some(gap)) => format!("{}: {}", gap.what, gap.why),
+            (None, None) => "an assumption is not accepted".to_owned(),
+        };
         format!("{asked}: {why}")
     }
 
@@ -55,18 +56,18 @@ impl AuditedImage {
         if let Some(finding) = failing {
             return self.failure_words(finding) + &self.condition();
         }
-        let words = match self.asked_names() {
+        let mut words = match self.asked_names() {
             // Only suppressed errors are left. The mark depends on the same two.
             Some(names) if self.suppressed_errors() > 0 => format!("not ready for {names}"),
             Some(names) => format!("ready for {names}"),
             None => self.library_words(),
         };
-        let words = words + &self.condition();
-        let words = match self.suppressed_errors() {
-            0 => words,
-            1 => format!("{words}; 1 error is suppressed"),
-            count => format!("{words}; {count} errors are suppressed"),
+        let suppressed = match self.suppressed_errors() {
+            0 => String::new(),
+            1 => "; 1 error is suppressed".to_owned(),
+            count => format!("; {count} errors are suppressed"),
         };
+        words += &(self.condition() + &suppressed);
         let warnings = self.count(Severity::Warning);
         match self.worst(|finding| finding.severity == Severity::Warning) {
             Some(finding) if warnings == 1 => format!(
@@ -102,8 +103,8 @@ impl AuditedImage {
     /// Why the library does not load, or that no program asks for the absent library.
     fn reason_words(&self, cause: &str) -> String {
         let facts = &self.facts;
-        let is_asked = !facts.consumers.is_empty() || !facts.undecided.is_empty();
-        match facts.status.as_is {
+        let is_asked = !facts.answers.consumers.is_empty() || !facts.answers.undecided.is_empty();
+        match facts.answers.status.as_is {
             CuptiStatus::Absent if !is_asked => "; no program of the image asks for it".to_owned(),
             _ => format!(": {cause}"),
         }
@@ -119,11 +120,14 @@ impl AuditedImage {
     /// Appends the programs that lack the library and that the text does not name yet.
     fn with_others(&self, words: &str) -> String {
         let impacts = [FailureImpact::Import, FailureImpact::Gpu, FailureImpact::Profiling];
-        let lost = impacts.map(|impact| (self.lost_programs(impact, words), impact.failure_words()));
-        let lost = lost.into_iter().filter(|(names, _)| !names.is_empty());
-        lost.fold(words.to_owned(), |words, (names, fails)| {
-            format!("{words}; {names} {fails}")
-        })
+        let mut all = words.to_owned();
+        for impact in impacts {
+            let names = self.lost_programs(impact, words);
+            if !names.is_empty() {
+                all = format!("{all}; {names} {}", impact.failure_words());
+            }
+        }
+        all
     }
 
     /// The programs with a profile that a requested phase must serve and that do not get the library.
@@ -132,19 +136,19 @@ impl AuditedImage {
         let numbers: BTreeSet<usize> = demands.filter_map(|demand| demand.consumer).collect();
         let consumers = numbers
             .into_iter()
-            .filter_map(|number| self.facts.consumers.get(number));
+            .filter_map(|number| self.facts.answers.consumers.get(number));
         let lost = consumers.filter(|it| it.required == impact && it.profile.is_some() && it.misses_library());
         names(lost.filter(|consumer| !named.contains(&consumer.name)))
     }
 
     fn loads(&self) -> bool {
         let facts = &self.facts;
-        let is_part = || facts.consumers.is_empty() && facts.programs_with_library().next().is_some();
-        facts.status.as_is == CuptiStatus::Loadable || self.served().next().is_some() || is_part()
+        let is_part = || facts.answers.consumers.is_empty() && facts.programs_with_library().next().is_some();
+        facts.answers.status.as_is == CuptiStatus::Loadable || self.served().next().is_some() || is_part()
     }
 
     fn served(&self) -> impl Iterator<Item = &CuptiConsumer> {
-        let consumers = self.facts.consumers.iter();
+        let consumers = self.facts.answers.consumers.iter();
         consumers.filter(|consumer| consumer.open.is_none() && consumer.is_served())
     }
 
@@ -153,16 +157,18 @@ impl AuditedImage {
         let facts = &self.facts;
         let name = &facts.library.name;
         let served = names(self.served());
-        match facts.status.as_is {
-            _ if facts.status_is_open.is_some() && served.is_empty() => format!("cannot tell whether {name} loads"),
-            _ if facts.status_is_open.is_some() => format!("{name} loads for {served}; not known for others"),
+        match facts.answers.status.as_is {
+            _ if facts.answers.status_is_open.is_some() && served.is_empty() => {
+                format!("cannot tell whether {name} loads")
+            }
+            _ if facts.answers.status_is_open.is_some() => format!("{name} loads for {served}; not known for others"),
             CuptiStatus::Loadable => format!("{name} loads"),
             // Programs with their own search paths load it where a plain dlopen does not.
             CuptiStatus::Unloadable if !served.is_empty() => format!("{name} loads for {served} only"),
-            CuptiStatus::Unloadable if facts.status.nvidia == CuptiStatus::Loadable => {
+            CuptiStatus::Unloadable if facts.answers.status.nvidia == CuptiStatus::Loadable => {
                 format!("{name} loads only once the container runtime has run ldconfig")
             }
-            CuptiStatus::Unloadable if !facts.undecided.is_empty() => {
+            CuptiStatus::Unloadable if !facts.answers.undecided.is_empty() => {
                 format!("{name} is in the image; whether a program loads it is known only at run time")
             }
             CuptiStatus::Unloadable => format!("{name} is in the image, but does not load"),
@@ -182,12 +188,14 @@ fn cause(finding: &Finding) -> &str {
 /// The reasons that fit into a line; a program may lack dozens of libraries.
 fn first_reasons(cause: &str) -> String {
     let reasons: Vec<&str> = cause.split("; ").collect();
-    let mut length = 0;
-    let fits = |reason: &&&str| {
+    let (mut length, mut shown) = (0, 0);
+    for reason in &reasons {
         length += reason.len();
-        length <= LINE
-    };
-    let shown = reasons.iter().take_while(fits).count().max(1);
+        if shown > 0 && length > LINE {
+            break;
+        }
+        shown += 1;
+    }
     let first = reasons.get(..shown).unwrap_or_default().join("; ");
     match reasons.len() - shown {
         0 => first,

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::api::Certainty;
-use super::mistake::{TextMistake, unknown_name};
-use super::yaml_text::YamlText;
 
 /// A source of CUPTI (`profiles/cupti/sources.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -56,38 +54,6 @@ impl InstallSource {
             ..self.clone()
         };
         (!source.command.contains('{')).then_some(source)
-    }
-}
-
-impl GeneralAdvice {
-    /// Checks what its types cannot express.
-    ///
-    /// Errors: The first unknown phase or tool.
-    pub(super) fn check(&self, text: YamlText<'_>, phases: &[&str], tools: &[&str]) -> Result<(), TextMistake> {
-        for (phase, ids) in &self.tools {
-            if !phases.contains(&phase.as_str()) {
-                let what = unknown_name("phase", phase, phases);
-                return Err(text.mistake(&["tools", phase], what));
-            }
-            text.check_names(&["tools", phase], ids, "profiler", tools)?;
-        }
-        Ok(())
-    }
-
-    /// Adds the content of another file. A phase in both gets the tools of both.
-    pub(super) fn add(&mut self, more: Self) {
-        self.need.extend(more.need);
-        self.no_need.extend(more.no_need);
-        self.order.extend(more.order);
-        // A text answers one question, so the user's replaces the built-in one; lists grow.
-        for (own, more) in [(&mut self.bursts, more.bursts), (&mut self.linked, more.linked)] {
-            if !more.is_empty() {
-                *own = more;
-            }
-        }
-        for (phase, tools) in more.tools {
-            self.tools.entry(phase).or_default().extend(tools);
-        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! What the steps of a Dockerfile do to the library (`profiles/cupti/build-steps.yaml`): base images, packages, and the
 //! programs that install, remove or move files.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::api::Certainty;
@@ -13,32 +15,20 @@ use super::patterns::matches_name_pattern;
 pub struct BuildStepTable {
     /// The contents of base images.
     pub images: Vec<BaseImage>,
-    /// Parts of the names of base images on which no wheel is known to be installed.
-    pub without_wheels: Vec<String>,
+    /// The `ID` in os-release of distributions whose images have another name.
+    pub systems: BTreeMap<String, String>,
     /// The packages that a step may install.
     pub packages: Vec<InstalledPackage>,
     /// The programs that install and remove packages.
     pub managers: Vec<ManagerProgram>,
     /// The programs that run the command behind them.
     pub prefixes: Vec<PrefixProgram>,
-    /// The commands that neither add nor remove the library, such as `mkdir` or `git clone`.
+    /// The commands that do not install the library, such as `mkdir`.
     pub harmless: Vec<String>,
-    /// The programs that copy files within an image.
-    pub copiers: Vec<String>,
-    /// The commands that write files, but not of the library unless they name it.
-    pub writers: Vec<String>,
-    /// The programs that build or unpack, and so may add files, but remove none.
-    pub adders: Vec<String>,
     /// The programs that delete their arguments.
     pub deleters: Vec<String>,
-    /// The programs that move their arguments.
-    pub movers: Vec<String>,
     /// The programs that walk folders and may delete what they find.
     pub searchers: Vec<String>,
-    /// The scripts of environments, which only set variables.
-    pub activators: Vec<String>,
-    /// The folders that hold neither packages of Python nor libraries.
-    pub plain_folders: Vec<String>,
 }
 
 /// The part of the library that a step or an image brings.
@@ -70,12 +60,6 @@ pub struct BaseImage {
     pub tag: String,
     /// The part of the library that it contains.
     pub brings: StepYield,
-    /// The package that owns the library, with `{major}` and `{minor}` for the CUDA numbers of the tag.
-    #[serde(default)]
-    pub package: Option<String>,
-    /// The package that depends on it, likewise.
-    #[serde(default)]
-    pub via: Option<String>,
     /// Whether the tag begins with its CUDA version.
     #[serde(default)]
     pub cuda_in_tag: bool,
@@ -118,6 +102,9 @@ pub struct InstalledPackage {
     /// Whether the library comes with one of its dependencies.
     #[serde(default)]
     pub dependency: bool,
+    /// Whether its import fails without the library.
+    #[serde(default)]
+    pub links: bool,
     /// Whether it is a whole toolkit, which may stand beside another.
     #[serde(default)]
     pub toolkit: bool,
@@ -146,39 +133,30 @@ pub struct ManagerProgram {
     pub installs: Vec<String>,
     /// The words that remove.
     pub removes: Vec<String>,
-    /// The words that remove packages that no other needs.
-    #[serde(default)]
-    pub orphans: Vec<String>,
     /// The words with no effect on the library.
     #[serde(default)]
     pub harmless: Vec<String>,
-    /// The words that change its settings.
-    #[serde(default)]
-    pub configures: Vec<String>,
-    /// The options without a value that leave open neither what is installed nor what is removed.
-    #[serde(default)]
-    pub flags: Vec<String>,
-    /// Such options of an installation with a value; behind a blank, the start of the value.
+    /// The options with a value in its own word.
     #[serde(default)]
     pub values: Vec<String>,
     /// The options whose value names packages that the Dockerfile does not show.
     #[serde(default)]
     pub lists: Vec<String>,
-    /// The options whose value is the folder to install into.
-    #[serde(default)]
-    pub targets: Vec<String>,
-    /// The options whose value is the only index of packages.
+    /// The options whose value is an index of packages.
     #[serde(default)]
     pub indexes: Vec<String>,
     /// The indexes with known packages; a final `*` matches any suffix.
     #[serde(default)]
     pub known_indexes: Vec<String>,
-    /// The variables that may change what it installs, and its files of settings.
+    /// The options for packages of unknown origin.
+    #[serde(default)]
+    pub unknown_sources: Vec<String>,
+    /// The options with which it changes nothing.
+    #[serde(default)]
+    pub dry_runs: Vec<String>,
+    /// Parts of variables and files that may set another index.
     #[serde(default)]
     pub settings: Vec<String>,
-    /// The exceptions from these.
-    #[serde(default)]
-    pub harmless_settings: Vec<String>,
     /// The options that leave dependencies out.
     #[serde(default)]
     pub alone: Vec<String>,
@@ -199,33 +177,12 @@ pub struct PrefixProgram {
 }
 
 impl BuildStepTable {
-    /// Adds another file: its rows come after the known ones, so that they do not change them.
-    pub(super) fn add(&mut self, more: Self) {
-        // A user's image or package must come before the last rows, which match any name.
-        let is_any = |package: &InstalledPackage| package.names.iter().any(|name| name == "*");
-        let at = self.packages.iter().position(is_any).unwrap_or(self.packages.len());
-        self.packages.splice(at..at, more.packages);
-        self.images.extend(more.images);
-        self.without_wheels.extend(more.without_wheels);
-        self.managers.extend(more.managers);
-        self.prefixes.extend(more.prefixes);
-        self.harmless.extend(more.harmless);
-        self.copiers.extend(more.copiers);
-        self.writers.extend(more.writers);
-        self.adders.extend(more.adders);
-        self.deleters.extend(more.deleters);
-        self.movers.extend(more.movers);
-        self.searchers.extend(more.searchers);
-        self.activators.extend(more.activators);
-        self.plain_folders.extend(more.plain_folders);
-    }
-
     /// The row of a base image by its name and tag.
     pub fn image(&self, name: &str, tag: &str) -> Option<&BaseImage> {
-        let is_it = |own: &String| matches_name_pattern(name.as_bytes(), own);
-        self.images
-            .iter()
-            .find(|image| image.names.iter().any(is_it) && tag.contains(&image.tag))
+        self.images.iter().find(|image| {
+            let mut names = image.names.iter();
+            names.any(|own| matches_name_pattern(name.as_bytes(), own)) && tag.contains(&image.tag)
+        })
     }
 
     /// The row of a package, and the CUDA numbers in its name; the second is 0 if the name has only one.
@@ -242,6 +199,19 @@ impl BuildStepTable {
             let is_any = cuda.is_none() && package.names.iter().any(|own| own == "*");
             let fits = is_any || package.extras.is_empty() && extras.is_empty() || package.extras.iter().any(has_extra);
             fits.then_some((package, cuda))
+        })
+    }
+
+    /// Whether removing the packages of this name, which may end in `*`, removes the library itself.
+    pub fn package_with_library(&self, manager: PackageManager, name: &str) -> bool {
+        self.packages.iter().any(|package| {
+            let brings = matches!(package.brings, StepYield::Library | StepYield::Wheel) && !package.dependency;
+            let mut names = package.names.iter();
+            let is_named = names.any(|own| {
+                let is_pattern = name.contains('*') && name.contains("cupti") && own.contains("cupti");
+                is_pattern || cuda_of_name(own, name).is_some()
+            });
+            package.manager == manager && brings && is_named
         })
     }
 }

@@ -6,7 +6,6 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use super::mistake::{FileMistake, TextMistake, TextPosition, unknown_name};
-use super::yaml_node::YamlNode;
 use super::yaml_text::{YamlText, position};
 
 /// The kind of a data file.
@@ -20,11 +19,9 @@ pub enum DataKind {
     Consumer,
     /// A profiling tool: `profilers/` in the profiles.
     Profiler,
-    /// A library to audit images for: `libraries/` in the profiles.
-    Library,
     /// Known error messages: `errors/` in the profiles.
     Errors,
-    /// Rows of a table: `cupti/` in the profiles.
+    /// A built-in table: `cupti/` in the profiles, and single files.
     Table,
 }
 
@@ -36,7 +33,6 @@ impl DataKind {
             Self::Phase => "phase",
             Self::Consumer => "consumer",
             Self::Profiler => "profiler",
-            Self::Library => "library",
             Self::Errors => "errors",
             Self::Table => "table",
         }
@@ -54,14 +50,14 @@ pub struct DataFile {
     pub file: String,
     /// Its content, not yet parsed as YAML or CSV.
     pub text: String,
-    /// The content, if it is YAML that was parsed when the program was compiled.
-    pub parsed: Option<YamlNode>,
+    /// The same as JSON, if it is a YAML file of the program.
+    pub json: Option<&'static str>,
 }
 
 impl DataFile {
     /// The content, if it is YAML.
     pub fn yaml(&self) -> YamlText<'_> {
-        YamlText::of(&self.text).parsed_as(self.parsed)
+        YamlText::of(&self.text).with_json(self.json)
     }
 }
 
@@ -90,7 +86,7 @@ struct AnyFile {
 impl AnyFile {
     fn read(file: &DataFile) -> Result<Self, TextMistake> {
         // Almost no file of a user has the key, and each is fully parsed later.
-        if file.parsed.is_none() && file.text.contains("replace") {
+        if file.json.is_none() && file.text.contains("replace") {
             file.yaml().read()
         } else {
             Ok(Self::default())
@@ -158,11 +154,6 @@ impl DataCatalog {
         let kinds = self.files.iter();
         let ids = |files: &Vec<DataFile>| files.iter().map(|file| file.id.clone()).collect();
         FileIds(kinds.map(|(kind, files)| (*kind, ids(files))).collect())
-    }
-
-    /// Adds mistakes found elsewhere.
-    pub fn add_mistakes(&mut self, mistakes: Vec<FileMistake>) {
-        self.mistakes.extend(mistakes);
     }
 
     /// Reads the files of one kind by id; the first mistake of each is kept for [`DataCatalog::finish`].

@@ -5,7 +5,6 @@ use serde::Deserialize;
 
 use super::api::Certainty;
 use super::catalog::ReplaceKey;
-use super::library::DEFAULT_LIBRARY;
 use super::mistake::TextMistake;
 use super::patterns::matches_name_pattern;
 use super::python_import::PythonImport;
@@ -116,9 +115,6 @@ pub struct ConsumerProfile {
     /// The effect if its object cannot be loaded, unless that is the same.
     #[serde(default)]
     pub unloaded: Option<FailureImpact>,
-    /// The id of the requested library.
-    #[serde(default = "default_library")]
-    pub library: String,
     /// The evidence for the request.
     #[serde(default)]
     pub evidence: Option<ProfileEvidence>,
@@ -214,15 +210,11 @@ fn leading_numbers(version: &str) -> Vec<u32> {
     parts.map_while(|part| part.parse().ok()).take(3).collect()
 }
 
-fn default_library() -> String {
-    DEFAULT_LIBRARY.to_owned()
-}
-
 impl ConsumerProfile {
     /// Reads the profile `id` from its file.
     ///
     /// Errors: The first mistake in the file.
-    pub fn read(id: &str, text: YamlText<'_>, libraries: &[&str], consumers: &[&str]) -> Result<Self, TextMistake> {
+    pub fn read(id: &str, text: YamlText<'_>, consumers: &[&str]) -> Result<Self, TextMistake> {
         let mut profile: Self = text.read()?;
         // The id is the file name, which the text does not contain.
         id.clone_into(&mut profile.id);
@@ -232,8 +224,6 @@ impl ConsumerProfile {
             let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
             return Err(text.mistake(&["object"], what));
         }
-        let library = std::slice::from_ref(&profile.library);
-        text.check_names(&["library"], library, "library", libraries)?;
         if let Some(python) = &profile.python {
             text.check_names(&["python", "after"], &python.after, "consumer", consumers)?;
         }

@@ -1,7 +1,7 @@
 //! The kinds of file that may be dead weight, and their path patterns.
 
 use super::path_gate::{LastFolder, PathGate};
-use super::patterns::path_glob;
+use super::patterns::{COMPILED, path_glob};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -51,16 +51,6 @@ pub enum WeightPurpose {
     Toolkit,
 }
 
-impl WeightPurpose {
-    /// The name used in data and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Profiling => "profiling",
-            Self::Toolkit => "toolkit",
-        }
-    }
-}
-
 /// A use of files that no ELF table shows.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -96,11 +86,11 @@ enum PatternRole {
 }
 
 /// The kinds, with all patterns compiled together.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct DeadWeightTable {
     /// In file order.
     pub kinds: Vec<DeadWeightKind>,
-    patterns: Arc<OnceLock<Result<CompiledPatterns, String>>>,
+    patterns: Arc<OnceLock<CompiledPatterns>>,
 }
 
 impl fmt::Debug for DeadWeightTable {
@@ -120,23 +110,23 @@ struct CompiledPatterns {
 }
 
 impl CompiledPatterns {
-    fn of(kinds: &[DeadWeightKind]) -> Result<Self, String> {
+    fn of(kinds: &[DeadWeightKind]) -> Self {
         let mut set = GlobSetBuilder::new();
         let mut roles = Vec::new();
         for (number, kind) in kinds.iter().enumerate() {
             for (pattern, role) in kind.patterns() {
-                set.add(path_glob(pattern)?);
+                set.add(path_glob(pattern).expect(COMPILED));
                 roles.push((number, role));
             }
         }
         // One set for all patterns, because an image has hundreds of thousands of paths to match.
-        let set = set.build().map_err(|error| error.to_string())?;
+        let set = set.build().expect(COMPILED);
         let patterns = kinds.iter().flat_map(DeadWeightKind::patterns);
         let gate = PathGate::new(patterns.filter_map(|(pattern, role)| match role {
             PatternRole::Files | PatternRole::UsedBy(_) => Some(pattern),
             PatternRole::Except => None,
-        }))?;
-        Ok(Self { set, roles, gate })
+        }));
+        Self { set, roles, gate }
     }
 }
 
@@ -146,24 +136,12 @@ impl DeadWeightTable {
         let patterns = Arc::default();
         let table = Self { kinds, patterns };
         let same = table.clone();
-        std::thread::spawn(move || _ = same.compiled());
+        std::thread::spawn(move || _ = same.patterns());
         table
     }
 
-    /// Checks the patterns. Needed only for a user's kinds, because it waits until all are compiled.
-    ///
-    /// Errors: A message about an invalid pattern, or about the whole set. [`DeadWeightKind::bad_pattern`] locates it.
-    pub(super) fn check(&self) -> Result<(), String> {
-        self.compiled().as_ref().map(|_| ()).map_err(String::clone)
-    }
-
-    fn compiled(&self) -> &Result<CompiledPatterns, String> {
-        self.patterns.get_or_init(|| CompiledPatterns::of(&self.kinds))
-    }
-
     fn patterns(&self) -> &CompiledPatterns {
-        let compiled = self.compiled().as_ref();
-        compiled.expect("a test compiles the built-in patterns, and the user's are checked when they are read")
+        self.patterns.get_or_init(|| CompiledPatterns::of(&self.kinds))
     }
 
     /// The kind of this id.
@@ -201,21 +179,6 @@ impl DeadWeightTable {
 }
 
 impl DeadWeightKind {
-    /// The first invalid pattern: the keys and indexes that lead to it, and the error.
-    pub(super) fn bad_pattern(&self) -> Option<(Vec<String>, String)> {
-        let first = |path: &[&str], patterns: &[String]| {
-            patterns.iter().enumerate().find_map(|(number, pattern)| {
-                let error = path_glob(pattern).err()?;
-                let path = path.iter().map(|&key| key.to_owned());
-                Some((path.chain([number.to_string()]).collect(), error))
-            })
-        };
-        let mut uses = self.used_by.iter().enumerate();
-        first(&["files"], &self.files)
-            .or_else(|| first(&["except"], &self.except))
-            .or_else(|| uses.find_map(|(number, used)| first(&["used_by", &number.to_string(), "files"], &used.files)))
-    }
-
     fn patterns(&self) -> impl Iterator<Item = (&str, PatternRole)> {
         let files = self.files.iter().map(|text| (text.as_str(), PatternRole::Files));
         let except = self.except.iter().map(|text| (text.as_str(), PatternRole::Except));

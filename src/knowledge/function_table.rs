@@ -2,7 +2,7 @@
 //! version.
 
 use super::api::CuptiApi;
-use super::csv_table::{FieldMistake, RowFields};
+use super::csv_table::words;
 use super::library_release::version_numbers;
 
 /// Functions exported by the same releases.
@@ -25,18 +25,12 @@ pub struct FunctionTable {
 
 impl FunctionSpan {
     /// Reads a row of the table.
-    ///
-    /// Errors: A mistake in a field.
-    pub(super) fn read(row: [&str; 3]) -> Result<Self, FieldMistake> {
-        let row = RowFields(row);
-        Ok(Self {
-            first: row.version(0, "a version of CUPTI, such as 12.4.127")?,
-            last: row.version(1, "a version of CUPTI, such as 12.4.127")?,
-            functions: row.names(
-                2,
-                "functions with spaces between them, such as cuptiSubscribe cuptiUnsubscribe",
-            )?,
-        })
+    pub(super) fn read([first, last, functions]: [&str; 3]) -> Self {
+        Self {
+            first: first.to_owned(),
+            last: last.to_owned(),
+            functions: words(functions),
+        }
     }
 
     /// Whether a release is in the span. A release without its third number, such as `12.6`, is not.
@@ -50,16 +44,16 @@ impl FunctionTable {
     /// Whether a release is known not to export a function. Releases outside the known range are unknown.
     pub fn lacks(&self, release: &str, function: &[u8]) -> bool {
         let mut covering = self.spans.iter().filter(|span| span.covers(release)).peekable();
-        let has = |span: &FunctionSpan| span.functions.iter().any(|name| name.as_bytes() == function);
-        covering.peek().is_some() && !covering.any(has)
+        covering.peek().is_some() && !covering.any(|span| span.functions.iter().any(|name| name.as_bytes() == function))
     }
 
     /// The first CUDA version whose CUPTI exported an API; `None` if it is as old as the table, or of another library.
     pub(super) fn first_cuda_with(&self, api: &CuptiApi) -> Option<String> {
-        let has = |span: &&FunctionSpan| span.functions.iter().any(|name| api.is_shown_by(name.as_bytes()));
-        let number = |span: &&FunctionSpan| version_numbers(&span.first);
-        let first = self.spans.iter().filter(has).min_by_key(number)?;
-        let oldest = self.spans.iter().min_by_key(number)?;
+        let mut spans: Vec<&FunctionSpan> = self.spans.iter().collect();
+        spans.sort_by_key(|span| version_numbers(&span.first));
+        let oldest = spans.first()?;
+        let mut exporting = spans.iter();
+        let first = exporting.find(|span| span.functions.iter().any(|name| api.is_shown_by(name.as_bytes())))?;
         let mut parts = first.first.splitn(3, '.');
         let cuda = format!("{}.{}", parts.next()?, parts.next()?);
         (first.first != oldest.first).then_some(cuda)

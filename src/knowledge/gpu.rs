@@ -9,9 +9,7 @@ use serde::Deserialize;
 use super::api::Certainty;
 use super::index_tables::ReleaseBuild;
 use super::library_release::version_numbers;
-use super::mistake::TextMistake;
 use super::patterns::PathPatterns;
-use super::yaml_text::YamlText;
 
 /// The known GPUs.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -97,10 +95,10 @@ impl GpuTable {
             let is_number = !major.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
             is_number.then(|| format!("{major}.{minor}"))
         });
-        let by_name = || self.names.get(&plain).cloned();
-        let model = || Some(self.of_model(text)?.capability.clone());
-        let capability = number.or_else(by_name).or_else(model);
-        let capability = capability.unwrap_or_else(|| plain.trim_end_matches(['a', 'f']).to_owned());
+        let capability = number
+            .or_else(|| self.names.get(&plain).cloned())
+            .or_else(|| Some(self.of_model(text)?.capability.clone()))
+            .unwrap_or_else(|| plain.trim_end_matches(['a', 'f']).to_owned());
         let found = self.capabilities.iter().find(|known| known.capability == capability);
         found.ok_or_else(|| {
             let names: Vec<&str> = self.names.keys().map(String::as_str).collect();
@@ -144,33 +142,11 @@ impl GpuTable {
         listed.filter(move |known| known.is_supported_by(cuda))
     }
 
-    /// Adds the rows of another file.
-    ///
-    /// Errors: A name with an unknown capability; a capability of no known release.
-    pub(super) fn add(&mut self, text: YamlText<'_>, more: Self, builds: &[ReleaseBuild]) -> Result<(), TextMistake> {
-        for (number, mut row) in more.capabilities.into_iter().enumerate() {
-            if row.from.is_empty() {
-                let first = first_cuda_for(builds, &row.capability);
-                let path = ["capabilities", &number.to_string(), "capability"];
-                let what = || {
-                    format!(
-                        "no known libcupti is for {}, so add the first CUDA as from",
-                        row.capability
-                    )
-                };
-                row.from = first.ok_or_else(|| text.mistake(&path, what()))?;
-            }
-            self.capabilities.push(row);
+    /// Fills in the first release for a GPU that the file leaves open: that of the first libcupti with code for it.
+    pub(super) fn fill_first_releases(&mut self, builds: &[ReleaseBuild]) {
+        for row in self.capabilities.iter_mut().filter(|row| row.from.is_empty()) {
+            row.from = first_cuda_for(builds, &row.capability).expect("a test reads the tables of the program");
         }
-        for (name, capability) in more.names {
-            if !self.capabilities.iter().any(|known| known.capability == capability) {
-                let what = format!("expected one of the capabilities, found \"{capability}\"");
-                return Err(text.mistake(&["names", &name], what));
-            }
-            self.names.insert(name, capability);
-        }
-        self.frameworks.extend(more.frameworks);
-        Ok(())
     }
 }
 

@@ -10,9 +10,7 @@ use image_linkage::path::RootPath;
 use image_source::ImageConfig;
 use serde::Deserialize;
 
-use super::mistake::TextMistake;
-use super::patterns::{PatternLists, path_glob};
-use super::yaml_text::YamlText;
+use super::patterns::PatternLists;
 
 /// The objects of open packages, and the signs of NVIDIA's code.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -81,43 +79,8 @@ pub enum ObjectOrigin<'t> {
 }
 
 impl GpuCodeTable {
-    /// Adds the rows of another file.
-    ///
-    /// Errors: A pattern that is invalid.
-    pub(super) fn add(&mut self, text: YamlText<'_>, more: Self) -> Result<(), TextMistake> {
-        // A test compiles the built-in patterns. To parse them at each start would take too long.
-        let is_users = !self.packages.is_empty();
-        for (number, package) in more.packages.iter().enumerate().filter(|_| is_users) {
-            for pattern in &package.files {
-                let place = ["packages", &number.to_string(), "files"];
-                path_glob(pattern).map_err(|why| text.mistake(&place, why))?;
-            }
-        }
-        let names = more
-            .nvidia
-            .folders
-            .iter()
-            .chain(&more.nvidia.names)
-            .chain(&more.nvidia.stubs);
-        for pattern in names.filter(|_| is_users) {
-            path_glob(pattern).map_err(|why| text.mistake(&["nvidia"], why))?;
-        }
-        self.packages.extend(more.packages);
-        self.nvidia.folders.extend(more.nvidia.folders);
-        self.nvidia.names.extend(more.nvidia.names);
-        self.nvidia.stubs.extend(more.nvidia.stubs);
-        self.nvidia.variables.extend(more.nvidia.variables);
-        self.static_libraries.extend(more.static_libraries);
-        self.patterns = OnceLock::new();
-        if is_users {
-            let compiled = self.compile().map_err(TextMistake::of_whole)?;
-            self.patterns = OnceLock::from(compiled);
-        }
-        Ok(())
-    }
-
     /// The patterns of whole paths: NVIDIA's, stubs, and one list for each package.
-    fn compile(&self) -> Result<PatternLists, String> {
+    fn compile(&self) -> PatternLists {
         let ends = |files: &[String]| -> Vec<String> { files.iter().map(|end| format!("**/{end}")).collect() };
         let folders = self.nvidia.folders.iter().map(|folder| format!("**/{folder}/**"));
         let mut lists = vec![
@@ -130,10 +93,7 @@ impl GpuCodeTable {
 
     /// The numbers of the lists that a path matches.
     fn matching(&self, path: &RootPath) -> BTreeSet<usize> {
-        let patterns = self.patterns.get_or_init(|| {
-            let compiled = self.compile();
-            compiled.expect("a test compiles the built-in patterns, and the user's are compiled when they are read")
-        });
+        let patterns = self.patterns.get_or_init(|| self.compile());
         patterns.lists(path.as_bytes())
     }
 

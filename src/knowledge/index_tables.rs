@@ -1,7 +1,8 @@
 //! What `cargo xtask refresh` reads from the packages on Python's index: the build of each CUPTI, its results, the
 //! functions that a CUDA release ended, and what the releases of frameworks ask for.
 
-use super::csv_table::{FieldMistake, RowFields};
+use super::csv_table::words;
+use super::library_release::version_numbers;
 
 /// The libcupti of a wheel (`profiles/cupti/builds.csv`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,63 +54,57 @@ pub struct FrameworkRelease {
     pub search: Vec<String>,
 }
 
+impl FrameworkRelease {
+    /// The CUDA version of the CUPTI that it requires.
+    pub fn required_cuda(&self) -> Option<(u32, u32)> {
+        let numbers = version_numbers(self.requires.rsplit_once('=')?.1);
+        Some((*numbers.first()?, *numbers.get(1)?))
+    }
+}
+
 impl ReleaseBuild {
     /// Reads a row of the table.
-    ///
-    /// Errors: A mistake in a field.
-    pub(super) fn read(row: [&str; 5]) -> Result<Self, FieldMistake> {
-        let row = RowFields(row);
-        Ok(Self {
-            version: row.version(0, "a version of CUPTI, such as 12.4.127")?,
-            arch: row.name(1, "a processor, such as x86_64")?,
-            soname: row.name(2, "a soname, such as libcupti.so.12")?,
-            glibc: row.version(3, "a version of glibc, such as 2.17")?,
-            targets: row.versions(4, "compute capabilities with spaces between them, such as 9.0 10.0")?,
-        })
+    pub(super) fn read([version, arch, soname, glibc, targets]: [&str; 5]) -> Self {
+        Self {
+            version: version.to_owned(),
+            arch: arch.to_owned(),
+            soname: soname.to_owned(),
+            glibc: glibc.to_owned(),
+            targets: words(targets),
+        }
     }
 }
 
 impl ResultCode {
     /// Reads a row of the table.
-    ///
-    /// Errors: A mistake in a field.
-    pub(super) fn read(row: [&str; 3]) -> Result<Self, FieldMistake> {
-        let row = RowFields(row);
-        Ok(Self {
-            number: row.number(0, "the number of a result")?,
-            name: row.name(1, "a result, such as CUPTI_ERROR_UNKNOWN")?,
-            first: row.version(2, "a version of CUPTI, such as 12.4.127")?,
-        })
+    pub(super) fn read([number, name, first]: [&str; 3]) -> Self {
+        Self {
+            number: number.parse().expect("a test reads the tables of the program"),
+            name: name.to_owned(),
+            first: first.to_owned(),
+        }
     }
 }
 
 impl EndedFunctions {
     /// Reads a row of the table.
-    ///
-    /// Errors: A mistake in a field.
-    pub(super) fn read(row: [&str; 2]) -> Result<Self, FieldMistake> {
-        let row = RowFields(row);
-        Ok(Self {
-            cuda: row.version(0, "a version of CUDA, such as 13.0")?,
-            functions: row.names(1, "functions with spaces between them")?,
-        })
+    pub(super) fn read([cuda, functions]: [&str; 2]) -> Self {
+        Self {
+            cuda: cuda.to_owned(),
+            functions: words(functions),
+        }
     }
 }
 
 impl FrameworkRelease {
     /// Reads a row of the table.
-    ///
-    /// Errors: A mistake in a field.
-    pub(super) fn read(row: [&str; 5]) -> Result<Self, FieldMistake> {
-        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
-        let [_, _, requires, names, search] = row;
-        let row = RowFields(row);
-        Ok(Self {
-            package: row.name(0, "the name of a package")?,
-            version: row.version(1, "a version, such as 2.15.0")?,
+    pub(super) fn read([package, version, requires, names, search]: [&str; 5]) -> Self {
+        Self {
+            package: package.to_owned(),
+            version: version.to_owned(),
             requires: requires.to_owned(),
             names: words(names),
             search: words(search),
-        })
+        }
     }
 }

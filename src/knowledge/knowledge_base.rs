@@ -1,24 +1,20 @@
 //! The knowledge of the program, read and checked as a whole before any judgement.
 
-use super::api::CuptiApi;
 use super::catalog::{DataCatalog, DataFile, DataKind, FileIds};
 use super::consumer_profile::ConsumerProfile;
 use super::data_files::built_in_files;
-use super::library::{DEFAULT_LIBRARY, LibraryProfile};
-use super::library_file::read_library;
+use super::library::LibraryProfile;
 use super::mistake::{FileMistake, unknown_name};
 use super::phase::{Phase, SEVERITY_PHASES};
 use super::profiler::{KnownIds, Profiler};
-use super::rule::{Rule, compile_rule};
-use super::tables::{KnowledgeTables, read_tables};
+use super::rule::Rule;
+use super::tables::KnowledgeTables;
 
 /// The knowledge of the program.
 #[derive(Debug, Clone)]
 pub struct Knowledge {
-    /// The rules that apply to the library, by id, with its names filled in.
+    /// The rules, by id.
     pub rules: Vec<Rule>,
-    /// All rules, as in their files.
-    all_rules: Vec<Rule>,
     /// The phases in project order, each followed by those that are like it.
     pub phases: Vec<Phase>,
     /// The programs that request CUPTI: built-in ones, then the user's.
@@ -28,7 +24,7 @@ pub struct Knowledge {
     /// The tables. They are read once and live for the whole run, so that facts, plans and reports can borrow from them
     /// as `'static`.
     pub tables: &'static KnowledgeTables,
-    /// The library to audit for.
+    /// CUPTI itself.
     pub library: &'static LibraryProfile,
 }
 
@@ -54,95 +50,43 @@ impl Knowledge {
         let (rows, files): (Vec<_>, Vec<_>) = files.partition(|file| file.kind == DataKind::Table);
         let mut catalog = DataCatalog::new(files.into_iter());
         let ids = catalog.ids();
-        let [rule_ids, phase_ids, consumer_ids, profiler_ids, library_ids] = [
-            DataKind::Rule,
-            DataKind::Phase,
-            DataKind::Consumer,
-            DataKind::Profiler,
-            DataKind::Library,
-        ]
-        .map(|kind| ids.of(kind));
-        let all_rules = catalog.read(DataKind::Rule, |id, text| {
-            compile_rule(id, text, &phase_ids, &library_ids)
-        });
-        // Tables come before phases and tools, which refer to their rows.
-        let (mut tables, mistakes) = read_tables(&rows, &ids);
-        catalog.add_mistakes(mistakes);
-        tables.libraries = catalog.read(DataKind::Library, |id, text| read_library(id, text, &rule_ids));
-        let phases = catalog.read(DataKind::Phase, |id, text| {
-            Phase::read(id, text, &profiler_ids, &tables)
-        });
+        let [phase_ids, consumer_ids, profiler_ids] =
+            [DataKind::Phase, DataKind::Consumer, DataKind::Profiler].map(|kind| ids.of(kind));
+        let tables: &'static KnowledgeTables = Box::leak(Box::new(KnowledgeTables::read(&rows)));
+        let library = &tables.library;
+        let mut rules = catalog.read(DataKind::Rule, |id, text| Rule::read(id, text, &phase_ids));
+        let mut phases = catalog.read(DataKind::Phase, |id, text| Phase::read(id, text, &profiler_ids, tables));
         let consumers = catalog.read(DataKind::Consumer, |id, text| {
-            ConsumerProfile::read(id, text, &library_ids, &consumer_ids)
+            ConsumerProfile::read(id, text, &consumer_ids)
         });
-        let profilers = profilers(&mut catalog, &ids, &tables);
+        let mut profilers = profilers(&mut catalog, &ids, tables);
         // Only after all kinds were read, so that mistakes in one do not hide those in the next.
         catalog.finish()?;
-        let tables: &'static KnowledgeTables = Box::leak(Box::new(tables));
-        let library = tables.library(DEFAULT_LIBRARY);
-        let mut knowledge = Self {
-            tables,
-            library: library.expect("it is part of the program, and a user's file can only replace it"),
-            rules: Vec::new(),
-            all_rules,
-            phases,
-            consumers,
-            profilers,
-        };
-        knowledge.all_rules.sort_by(|a, b| a.id.cmp(&b.id));
-        knowledge.rules = knowledge.rules_of_library();
-        knowledge.profilers.sort_by(|a, b| a.id.cmp(&b.id));
+        rules.sort_by(|a, b| a.id.cmp(&b.id));
+        profilers.sort_by(|a, b| a.id.cmp(&b.id));
         // The sort is stable, so phases that are like one follow it in file order.
-        knowledge.phases.sort_by_key(|phase| {
+        phases.sort_by_key(|phase: &Phase| {
             let place = SEVERITY_PHASES.iter().position(|name| *name == phase.like);
             (place, phase.like != phase.name)
         });
-        Ok(knowledge)
+        Ok(Self {
+            rules,
+            phases,
+            consumers,
+            profilers,
+            tables,
+            library,
+        })
     }
 
-    /// The knowledge for another library: the programs that request it, and its rules, tools and phases.
-    ///
-    /// Errors: A message with the known libraries.
-    pub fn about_library(mut self, id: &str) -> Result<Self, String> {
-        let library = self.tables.library(id).ok_or_else(|| {
-            let libraries = self.tables.libraries.iter();
-            let known: Vec<&str> = libraries.map(|library| library.id.as_str()).collect();
-            unknown_name("library", id, &known)
-        })?;
-        // Phases and tools refer to CUPTI's APIs, which other libraries do not export.
-        if !library.has_apis {
-            self.phases.clear();
-            self.profilers.clear();
-        }
-        self.library = library;
-        self.rules = self.rules_of_library();
-        Ok(self)
-    }
-
-    /// The rule with this id, in the words of the audited library.
+    /// The rule with this id.
     pub fn rule(&self, id: &str) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.id == id)
     }
 
-    /// The ids of all rules, including those about other libraries.
+    /// The ids of all rules.
     pub fn rule_ids(&self) -> Vec<&str> {
-        self.all_rules.iter().map(|rule| rule.id.as_str()).collect()
-    }
-
-    fn rules_of_library(&self) -> Vec<Rule> {
-        let about = self.all_rules.iter().filter(|rule| rule.is_about(self.library));
-        about.map(|rule| rule.in_words_of(self.library)).collect()
-    }
-
-    /// The APIs of the library; empty if they are unknown.
-    pub fn apis(&self) -> &'static [CuptiApi] {
-        self.tables.apis_of(self.library)
-    }
-
-    /// The programs that request the library.
-    pub fn library_consumers(&self) -> Vec<ConsumerProfile> {
-        let of = |consumer: &&ConsumerProfile| consumer.library == self.library.id;
-        self.consumers.iter().filter(of).cloned().collect()
+        self.rules.iter().map(|rule| rule.id.as_str()).collect()
     }
 
     /// The phases with these names, in project order.

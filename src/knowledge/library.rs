@@ -1,24 +1,17 @@
-//! A library to audit images for (`profiles/libraries/<id>.yaml`): its names, headers, sonames and packages.
+//! CUPTI as a library (`profiles/libraries/cupti.yaml`): its names, headers, sonames and packages.
 
 use std::collections::BTreeMap;
 
 use crate::byte_search::contains_bytes;
 use serde::Deserialize;
 
-use super::catalog::ReplaceKey;
 use super::library_release::LibraryRelease;
 use super::release_table::ReleaseTable;
 
-/// The default library to audit for.
-pub const DEFAULT_LIBRARY: &str = "cupti";
-
-/// The properties of one library.
+/// The properties of CUPTI as a library.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LibraryProfile {
-    /// The stem of its file, as selected by `--library`.
-    #[serde(skip)]
-    pub id: String,
     /// The display name, such as `CUPTI`.
     pub name: String,
     /// The prefix of its file names and sonames, such as `libcupti.so`; the name to open if no number is known.
@@ -36,9 +29,6 @@ pub struct LibraryProfile {
     /// The libraries of its packages, including itself.
     #[serde(default)]
     pub family: Vec<FamilyLibrary>,
-    /// Whether its version is the CUDA version.
-    #[serde(default)]
-    pub is_cuda: bool,
     /// The header that programs include.
     pub header: String,
     /// The header that defines its version.
@@ -63,21 +53,12 @@ pub struct LibraryProfile {
     /// The sonames that its files need in addition to the C library.
     #[serde(default)]
     pub needed: Vec<String>,
-    /// Whether it requires glibc, so that musl cannot load it.
+    /// The version of glibc that its releases need, newest first.
     #[serde(default)]
-    pub glibc: bool,
-    /// Rules about another library that also apply to this one; a final `*` matches any suffix.
-    #[serde(default)]
-    pub rules: Vec<String>,
+    pub glibc_needs: Vec<GlibcNeed>,
     /// Where to install it; by default a folder of the loader.
     #[serde(default)]
     pub install: InstallPlaces,
-    /// Whether the APIs, profiling tools and phases are about it.
-    #[serde(default)]
-    pub has_apis: bool,
-    /// Read by the catalog.
-    #[serde(default)]
-    pub replace: ReplaceKey,
 }
 
 /// A conda package with the library.
@@ -162,6 +143,15 @@ pub struct SonameRule {
     pub from: u32,
     /// The soname, with `{major}` and `{minor}` as placeholders.
     pub name: String,
+}
+
+/// The version of glibc that releases need.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GlibcNeed {
+    /// The first CUDA version with this need.
+    pub from: String,
+    pub version: String,
 }
 
 /// The Python packages of a library.
@@ -343,6 +333,13 @@ impl LibraryProfile {
     /// The wheel of the library for a major version of CUDA.
     pub fn wheel_of(&self, major: u32) -> Option<&WheelPackage> {
         self.wheels.install.iter().find(|wheel| wheel.major == major)
+    }
+
+    /// The version of glibc that the release of a CUDA version needs, if a system may lack it.
+    pub fn needed_glibc(&self, cuda: (u32, u32)) -> Option<&str> {
+        let mut needs = self.glibc_needs.iter();
+        let need = needs.find(|need| super::version_numbers(&need.from).as_slice() <= [cuda.0, cuda.1].as_slice())?;
+        Some(&need.version)
     }
 
     /// The name to request from the loader: the soname for the library, the bare name for its companions.

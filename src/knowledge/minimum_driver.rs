@@ -1,7 +1,5 @@
 //! The oldest host driver for a CUDA version. An image does not show which driver it will run on.
 
-use super::csv_table::{FieldMistake, RowFields};
-
 /// The oldest driver for one CUDA toolkit, as the CUDA release notes list it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MinimumDriver {
@@ -27,14 +25,11 @@ pub struct ToolkitVersion {
 
 impl ToolkitVersion {
     /// Reads a row of the table.
-    ///
-    /// Errors: A mistake in a field.
-    pub(super) fn read(row: [&str; 2]) -> Result<Self, FieldMistake> {
-        let row = RowFields(row);
-        Ok(Self {
-            cuda: row.version(0, "a version of CUDA, such as 12.4.1")?,
-            cupti: row.version(1, "a version of CUPTI, such as 12.4.127")?,
-        })
+    pub(super) fn read([cuda, cupti]: [&str; 2]) -> Self {
+        Self {
+            cuda: cuda.to_owned(),
+            cupti: cupti.to_owned(),
+        }
     }
 }
 
@@ -45,16 +40,13 @@ impl MinimumDriver {
     }
 
     /// Reads a row of the table.
-    ///
-    /// Errors: A mistake in a field.
-    pub(super) fn read(row: [&str; 3]) -> Result<Self, FieldMistake> {
-        let row = RowFields(row);
-        Ok(Self {
-            cuda: row.version(0, "a version of CUDA, such as 12.4.1")?,
-            driver: row.version_or(1, NOT_KNOWN, "a version of the driver, such as 550.54.15, or not known")?,
+    pub(super) fn read([cuda, driver, branch]: [&str; 3]) -> Self {
+        Self {
+            cuda: cuda.to_owned(),
+            driver: driver.to_owned(),
             // Minor-version compatibility exists since CUDA 11; older toolkits have no branch.
-            minor_compatibility: row.branch(2, "a branch of the driver, such as 525, or nothing")?,
-        })
+            minor_compatibility: Some(branch.to_owned()).filter(|branch| !branch.is_empty()),
+        }
     }
 }
 

@@ -103,10 +103,9 @@ pub fn suggestion(name: &str, known: &[&str]) -> String {
 
 /// The known name that is closest to a mistyped `name`.
 pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let distance = |known: &str| strsim::damerau_levenshtein(name, known);
     known
         .iter()
-        .map(|known| (distance(known), *known))
+        .map(|known| (strsim::damerau_levenshtein(name, known), *known))
         // At most a third of the letters may differ, but at least one; otherwise any short name would match any other.
         .filter(|(distance, known)| *distance <= known.len().max(3) / 3)
         // The smallest of equally close names wins, for stable output.

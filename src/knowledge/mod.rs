@@ -13,6 +13,7 @@ pub(crate) mod data_files;
 pub mod dead_weight;
 mod error_text;
 pub mod file_interest;
+mod framework_wheels;
 mod function_table;
 pub mod gpu;
 pub mod gpu_code;
@@ -21,7 +22,6 @@ mod index_tables;
 mod knowledge_base;
 pub mod known_errors;
 mod library;
-mod library_file;
 mod library_release;
 pub mod minimum_driver;
 pub mod mistake;
@@ -36,13 +36,11 @@ pub mod release_fault;
 mod release_table;
 pub mod rule;
 pub mod shared_folders;
-mod table_reader;
 mod tables;
 pub mod user_folders;
 pub mod vertex;
 pub mod weight_group;
 mod wheel_table;
-mod yaml_node;
 pub mod yaml_text;
 
 pub use catalog::{DataFile, DataKind};
@@ -51,12 +49,13 @@ pub use consumer_profile::{
 };
 pub(crate) use consumer_profile::{is_known_part, opens_library, split_variable};
 pub use data_files::knowledge_date;
+pub use framework_wheels::FrameworkWheels;
 pub use function_table::{FunctionSpan, FunctionTable};
 pub use index_tables::{EndedFunctions, FrameworkRelease, ReleaseBuild, ResultCode};
 pub use knowledge_base::Knowledge;
 pub use library::{
-    DEFAULT_LIBRARY, FamilyLibrary, HeaderVersion, InstallPlaces, LibraryProfile, OwnVersion, SonameRule, WheelNames,
-    WheelOwner, WheelPackage, fill_version,
+    FamilyLibrary, HeaderVersion, InstallPlaces, LibraryProfile, OwnVersion, SonameRule, WheelNames, WheelOwner,
+    WheelPackage, fill_version,
 };
 pub use library_release::{LibraryRelease, has_api, has_ended, version_numbers};
 pub use mistake::FileMistake;

@@ -40,14 +40,14 @@ impl LibraryProfile {
             return OpenedText::Other;
         }
         let known = known_folder(folder);
-        match () {
-            () if known == folder && self.is_exact_name(name) => OpenedText::Exact,
-            () if self.is_exact_name(name) => {
+        match (known == folder, self.is_exact_name(name)) {
+            (true, true) => OpenedText::Exact,
+            (true, false) => self.numbered(folder, name, numbers),
+            (false, true) => {
                 let ending = text.get(folder.len() - known.len()..).unwrap_or_default();
                 OpenedText::Ending(ending.into())
             }
-            () if known == folder => self.numbered(folder, name, numbers),
-            () => OpenedText::Other,
+            (false, false) => OpenedText::Other,
         }
     }
 

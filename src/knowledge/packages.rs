@@ -7,7 +7,8 @@ use super::library_release::version_numbers;
 use super::patterns::matches_name_pattern;
 
 /// The known packages.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CuptiPackages {
     /// The distributions' own packages.
     pub own: Vec<DistroPackage>,
@@ -27,26 +28,6 @@ pub struct CuptiPackages {
     pub checked: Vec<CheckedPackage>,
     /// The package folders that no import needs.
     pub without: Vec<String>,
-}
-
-/// A packages file, as written.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PackageFile {
-    #[serde(default)]
-    own: Vec<DistroPackage>,
-    // Optional, so that a user's file can add a package without repeating NVIDIA's addresses.
-    url: Option<String>,
-    keyring: Option<String>,
-    #[serde(default)]
-    nvidia: Vec<NvidiaRepository>,
-    pytorch: Option<PytorchSource>,
-    cloud_build: Option<CloudBuildMachines>,
-    toolkit: Option<ToolkitLayout>,
-    #[serde(default)]
-    checked: Vec<CheckedPackage>,
-    #[serde(default)]
-    without: Vec<String>,
 }
 
 /// The layout of the CUDA toolkit in images.
@@ -135,7 +116,7 @@ pub struct CloudBuildMachines {
 }
 
 /// A machine type of Cloud Build.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CloudBuildMachine {
     /// Its name in a build config.
@@ -216,30 +197,6 @@ impl NvidiaRepository {
 }
 
 impl CuptiPackages {
-    /// Adds another file: its packages come after the known ones, and its addresses replace them.
-    pub(super) fn add(&mut self, more: PackageFile) {
-        // The first match applies, so a user adds distributions but cannot silently change one.
-        self.own.extend(more.own);
-        self.nvidia.extend(more.nvidia);
-        self.checked.extend(more.checked);
-        self.without.extend(more.without);
-        if let Some(url) = more.url {
-            self.url = url;
-        }
-        if let Some(keyring) = more.keyring {
-            self.keyring = keyring;
-        }
-        if let Some(pytorch) = more.pytorch {
-            self.pytorch = pytorch;
-        }
-        if let Some(cloud_build) = more.cloud_build {
-            self.cloud_build = cloud_build;
-        }
-        if let Some(toolkit) = more.toolkit {
-            self.toolkit = toolkit;
-        }
-    }
-
     /// The row of a package to check against the image; the first match applies.
     pub fn checked_package(&self, manager: PackageManager, name: &str) -> Option<&CheckedPackage> {
         let mut all = self.checked.iter();
@@ -254,11 +211,10 @@ impl CuptiPackages {
 
     /// NVIDIA's repository for a distribution and a machine: `x86_64`, or `sbsa` for 64-bit Arm.
     pub fn nvidia_repository(&self, id: &str, version: &str, machine: &str) -> Option<&NvidiaRepository> {
-        let is_meant = |of: &&NvidiaRepository| {
+        self.nvidia.iter().find(|of| {
             let is_for_machine = of.machine.as_deref().is_none_or(|only| only == machine);
             of.id == id && is_version(&of.version, version) && is_for_machine
-        };
-        self.nvidia.iter().find(is_meant)
+        })
     }
 }
 

@@ -51,12 +51,15 @@ pub fn compile_glob(pattern: &str) -> Result<GlobSet, String> {
     set.map_err(|error| error.to_string())
 }
 
+/// Why no pattern of the program fails to be compiled.
+pub(super) const COMPILED: &str = "a test compiles the patterns of the program";
+
 /// A list of patterns in a data file, compiled together when the first path is matched.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(from = "Vec<ValidGlob>")]
 pub struct PathPatterns {
     globs: Vec<Glob>,
-    set: OnceLock<Result<GlobSet, String>>,
+    set: OnceLock<GlobSet>,
 }
 
 /// A pattern that is parsed while it is read, so that an invalid one has a position.
@@ -83,29 +86,10 @@ impl From<Vec<ValidGlob>> for PathPatterns {
 }
 
 impl PathPatterns {
-    /// Adds the patterns of another list.
-    ///
-    /// Errors: There are too many to compile.
-    pub(super) fn extend(&mut self, more: Self) -> Result<(), String> {
-        let is_extended = !self.globs.is_empty() && !more.globs.is_empty();
-        self.globs.extend(more.globs);
-        self.set = OnceLock::new();
-        // A test compiles the built-in lists. Only a user's file extends one.
-        if is_extended {
-            self.compiled().as_ref().map_err(String::clone)?;
-        }
-        Ok(())
-    }
-
     /// Whether one of the patterns matches.
     pub fn is_match(&self, path: &[u8]) -> bool {
-        let set = self.compiled().as_ref().ok();
-        set.is_some_and(|set| set.is_match_candidate(&Candidate::from_bytes(path)))
-    }
-
-    fn compiled(&self) -> &Result<GlobSet, String> {
-        let compile = || GlobSet::new(&self.globs).map_err(|error| error.to_string());
-        self.set.get_or_init(compile)
+        let set = self.set.get_or_init(|| GlobSet::new(&self.globs).expect(COMPILED));
+        set.is_match_candidate(&Candidate::from_bytes(path))
     }
 }
 
@@ -118,22 +102,19 @@ pub(super) struct PatternLists {
 }
 
 impl PatternLists {
-    /// Compiles the lists.
-    ///
-    /// Errors: A pattern is invalid, or there are too many.
-    pub(super) fn of<'p>(lists: impl Iterator<Item = &'p Vec<String>>) -> Result<Self, String> {
+    /// Compiles lists of the program.
+    pub(super) fn of<'p>(lists: impl Iterator<Item = &'p Vec<String>>) -> Self {
         let (mut set, mut of_patterns) = (GlobSetBuilder::new(), Vec::new());
         for (number, patterns) in lists.enumerate() {
             for pattern in patterns {
-                set.add(path_glob(pattern)?);
+                set.add(path_glob(pattern).expect(COMPILED));
                 of_patterns.push(number);
             }
         }
-        let set = set.build().map_err(|error| error.to_string())?;
-        Ok(Self {
-            set,
+        Self {
+            set: set.build().expect(COMPILED),
             lists: of_patterns,
-        })
+        }
     }
 
     /// The numbers of the lists that match, lowest first.
@@ -146,7 +127,7 @@ impl PatternLists {
 
 #[cfg(test)]
 mod tests {
-    use super::{PathPatterns, compile_glob};
+    use super::compile_glob;
 
     #[test]
     fn x_13_a_pattern_deeper_or_longer_than_anybody_writes_is_refused() {
@@ -161,19 +142,5 @@ mod tests {
         check("x".repeat(2000), Some("1024 bytes"));
         check("{".to_owned(), Some(""));
         check("{a,b,c,d,e,f,g,h}".repeat(50), None);
-    }
-
-    #[test]
-    fn is_a_list_refused_that_is_too_large_to_compile() {
-        let list = |count: usize| -> PathPatterns {
-            let patterns = (0..count).map(|number| format!("{number}/{}", "*a".repeat(400)));
-            serde_json::from_value(patterns.collect()).unwrap()
-        };
-        let mut known = list(1);
-        known.extend(list(10)).unwrap();
-        assert!(known.is_match(format!("9/{}", "ba".repeat(400)).as_bytes()));
-        assert!(!known.is_match(b"9/a"));
-        let error = known.extend(list(300)).unwrap_err();
-        assert!(error.contains("building NFA"), "{error}");
     }
 }

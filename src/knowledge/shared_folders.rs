@@ -39,22 +39,6 @@ pub struct SharedFolders {
 }
 
 impl SharedFolders {
-    /// Adds the rows of another file.
-    ///
-    /// Errors: A list has too many patterns.
-    pub(super) fn add(&mut self, more: Self) -> Result<(), String> {
-        self.folders.extend(more.folders)?;
-        self.search_variables.extend(more.search_variables);
-        self.own_folders.extend(more.own_folders)?;
-        self.leading_variables.extend(more.leading_variables);
-        self.systems.extend(more.systems)?;
-        self.frameworks.extend(more.frameworks)?;
-        self.packages.extend(more.packages)?;
-        self.interpreters.extend(more.interpreters)?;
-        self.openers.extend(more.openers);
-        Ok(())
-    }
-
     /// Whether the folder, given without symlinks, is common.
     pub fn is_shared(&self, folder: &RootPath) -> bool {
         self.folders.is_match(folder.as_bytes())

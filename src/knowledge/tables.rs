@@ -1,13 +1,15 @@
-//! The tables of knowledge. A user's file of the same name adds rows.
+//! The tables of knowledge: built-in data that no file of a user changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::advice::{GeneralAdvice, InstallSource};
 use super::api::CuptiApi;
 use super::build_steps::BuildStepTable;
-use super::catalog::{DataFile, DataKind, FileIds};
+use super::catalog::DataFile;
+use super::csv_table::csv_rows;
 use super::data_files::built_in_files;
-use super::dead_weight::{DeadWeightKind, DeadWeightTable};
+use super::dead_weight::DeadWeightTable;
+use super::framework_wheels::FrameworkWheels;
 use super::function_table::{FunctionSpan, FunctionTable};
 use super::gpu::GpuTable;
 use super::gpu_code::GpuCodeTable;
@@ -17,47 +19,16 @@ use super::index_tables::{EndedFunctions, FrameworkRelease, ReleaseBuild, Result
 use super::library::LibraryProfile;
 use super::library_release::version_numbers;
 use super::minimum_driver::{MinimumDriver, ToolkitVersion};
-use super::mistake::{FileMistake, TextMistake};
-use super::packages::{CuptiPackages, PackageFile};
+use super::packages::CuptiPackages;
 use super::release_fault::ReleaseFault;
 use super::release_table::{ReleaseFile, ReleaseTable};
 use super::shared_folders::SharedFolders;
-use super::table_reader::TableReader;
 use super::vertex::VertexAccelerator;
-use super::weight_group::{WeightGroup, WeightTable};
+use super::weight_group::WeightTable;
 use super::wheel_table::{ListedWheel, WheelTable};
+use super::yaml_text::built_in;
 use container_start::LauncherTable;
-use image_linkage::escape;
-
-/// The names of the tables in `profiles/cupti`.
-pub const TABLE_FILES: [&str; 23] = [
-    "apis.yaml",
-    "build-steps.yaml",
-    "dead-weight.yaml",
-    "builds.csv",
-    "bundles.yaml",
-    "driver-libraries.yaml",
-    "drivers.csv",
-    "ended-functions.csv",
-    "file-names.yaml",
-    "framework-releases.csv",
-    "frameworks.yaml",
-    "functions.csv",
-    "gpus.yaml",
-    "host.yaml",
-    "packages.yaml",
-    "release-faults.yaml",
-    "releases.csv",
-    "result-codes.csv",
-    "shared-folders.yaml",
-    "sources.yaml",
-    "toolkits.csv",
-    "weight.yaml",
-    "wheels.csv",
-];
-
-/// The names of the tables next to the folders.
-pub const TOP_FILES: [&str; 4] = ["advice.yaml", "gpu-code.yaml", "launchers.yaml", "vertex-machines.yaml"];
+use serde::de::DeserializeOwned;
 
 const BUILDS: [&str; 5] = ["version", "arch", "soname", "glibc", "targets"];
 const DRIVERS: [&str; 3] = ["cuda", "driver", "minor_compatibility"];
@@ -69,8 +40,8 @@ const RESULTS: [&str; 3] = ["number", "name", "first"];
 const TOOLKITS: [&str; 2] = ["cuda", "cupti"];
 const WHEELS: [&str; 4] = ["package", "version", "arch", "sha256"];
 
-/// The tables, and the libraries to audit for.
-#[derive(Debug, Clone, Default)]
+/// The tables.
+#[derive(Debug, Clone)]
 pub struct KnowledgeTables {
     /// The APIs of CUPTI, in report order.
     pub apis: Vec<CuptiApi>,
@@ -124,8 +95,8 @@ pub struct KnowledgeTables {
     pub bundles: Vec<BundleFolder>,
     /// The frameworks with a profiler.
     pub frameworks: Vec<ProfiledFramework>,
-    /// The libraries: built-in ones, then the user's.
-    pub libraries: Vec<LibraryProfile>,
+    /// CUPTI itself.
+    pub library: LibraryProfile,
 }
 
 /// A folder whose copy of a library belongs to a tool (`profiles/cupti/bundles.yaml`).
@@ -155,17 +126,18 @@ pub struct ProfiledFramework {
     /// The variable that lets a daemon start profiles.
     #[serde(default)]
     pub daemon: Option<String>,
+    /// What its wheels require from NVIDIA.
+    #[serde(default)]
+    pub wheels: Option<FrameworkWheels>,
 }
 
 impl KnowledgeTables {
-    /// The library with this id.
-    pub fn library(&self, id: &str) -> Option<&LibraryProfile> {
-        self.libraries.iter().find(|library| library.id == id)
-    }
-
-    /// The APIs of a library; empty if they are unknown.
-    pub fn apis_of(&self, library: &LibraryProfile) -> &[CuptiApi] {
-        if library.has_apis { &self.apis } else { &[] }
+    /// The last release of a framework up to a version; without one, the newest.
+    pub fn framework_release(&self, package: &str, until: Option<&[u32]>) -> Option<&FrameworkRelease> {
+        let rows = self.framework_releases.iter().filter(|row| row.package == package);
+        let rows = rows.map(|row| (version_numbers(&row.version), row));
+        let rows = rows.filter(|(version, _)| until.is_none_or(|until| version.as_slice() <= until));
+        rows.max_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, row)| row)
     }
 
     /// The API with this id.
@@ -224,143 +196,97 @@ fn major_and_minor(version: &str) -> Option<(&str, &str)> {
     Some((parts.next()?, parts.next()?))
 }
 
-/// Reads the tables from their files, built-in ones before the user's. Libraries are read elsewhere.
-pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTables, Vec<FileMistake>) {
-    let mut reader = TableReader::new(files);
-    // First, because a thread compiles its patterns meanwhile.
-    let dead_weight = DeadWeightTable::new(reader.rows("dead-weight", |kind: &DeadWeightKind| Some(kind.id.clone())));
-    let mut drivers = reader.csv("drivers", (DRIVERS, 1), MinimumDriver::read);
-    // Reports use the first row of a version, the toolkit without updates.
-    drivers.sort_by_key(|row| version_numbers(&row.cuda));
-    let mut tables = KnowledgeTables {
-        apis: reader.rows("apis", |api: &CuptiApi| Some(api.id.clone())),
-        builds: reader.csv("builds", (BUILDS, 2), ReleaseBuild::read),
-        dead_weight,
-        drivers,
-        // Without a key, because a user's row may add libraries to a built-in capability.
-        driver_libraries: reader.rows("driver-libraries", |_| None),
-        ended_functions: reader.csv("ended-functions", (ENDED, 1), EndedFunctions::read),
-        framework_releases: reader.csv("framework-releases", (FRAMEWORK_RELEASES, 2), FrameworkRelease::read),
-        functions: FunctionTable {
-            spans: reader.csv("functions", (FUNCTIONS, 2), FunctionSpan::read),
-        },
-        gpus: GpuTable::default(),
-        gpu_code: GpuCodeTable::default(),
-        host: reader.rows("host", |host: &HostCondition| Some(host.id.clone())),
-        launchers: LauncherTable::default(),
-        // Without a key, because an installation method has a row per CUDA version or system.
-        sources: reader.rows("sources", |_| None),
-        advice: GeneralAdvice::default(),
-        packages: CuptiPackages::default(),
-        build_steps: BuildStepTable::default(),
-        release_faults: reader.rows("release-faults", |fault: &ReleaseFault| Some(fault.id.clone())),
-        releases: ReleaseTable::default(),
-        result_codes: reader.csv("result-codes", (RESULTS, 1), ResultCode::read),
-        shared_folders: SharedFolders::default(),
-        vertex_machines: reader.rows("vertex-machines", |row: &VertexAccelerator| {
-            Some(row.accelerator.clone())
-        }),
-        toolkits: reader.csv("toolkits", (TOOLKITS, 1), ToolkitVersion::read),
-        weight: WeightTable::default(),
-        wheels: WheelTable {
-            wheels: reader
-                .csv("wheels", (WHEELS, 3), ListedWheel::read)
-                .into_iter()
-                .collect(),
-        },
-        bundles: reader.rows("bundles", |bundle: &BundleFolder| Some(bundle.folder.clone())),
-        frameworks: Vec::new(),
-        libraries: Vec::new(),
-    };
-    for api in &mut tables.apis {
-        api.since = tables.functions.first_cuda_with(api);
+/// Why no built-in table fails to be read.
+const READ: &str = "a test reads the tables of the program";
+
+/// The files of the tables.
+struct TableFiles<'f>(&'f [DataFile]);
+
+impl TableFiles<'_> {
+    fn file(&self, id: &str) -> &DataFile {
+        self.0.iter().find(|file| file.id == id).expect(READ)
     }
-    read_documents(&mut reader, &mut tables, known);
-    let releases = reader.csv("releases", (RELEASES, 1), ReleaseFile::read);
-    tables.releases.by_hash.extend(releases);
-    if reader.named("dead-weight").count() > 1
-        && let Err(error) = tables.dead_weight.check()
-    {
-        reader.mistaken_patterns(&error);
+
+    fn yaml<T: DeserializeOwned>(&self, id: &str) -> T {
+        built_in(self.file(id).json.expect(READ))
     }
-    // Empty tables disable reference checks. Otherwise each reference to an unreadable row would be reported as a
-    // mistake.
-    for table in &reader.unread {
-        match *table {
-            "apis" => tables.apis.clear(),
-            "dead-weight" => tables.dead_weight = DeadWeightTable::default(),
-            "host" => tables.host.clear(),
-            _ => {}
+
+    fn csv<const N: usize, T, C: FromIterator<T>>(
+        &self,
+        id: &str,
+        columns: [&str; N],
+        read: impl Fn([&str; N]) -> T,
+    ) -> C {
+        csv_rows(&self.file(id).text, columns).map(read).collect()
+    }
+}
+
+impl KnowledgeTables {
+    /// Reads the tables from their `files`.
+    pub(super) fn read(files: &[DataFile]) -> Self {
+        let files = TableFiles(files);
+        // First, because a thread compiles its patterns meanwhile.
+        let dead_weight = DeadWeightTable::new(files.yaml("dead-weight"));
+        let mut drivers: Vec<MinimumDriver> = files.csv("drivers", DRIVERS, MinimumDriver::read);
+        // Reports use the first row of a version, the toolkit without updates.
+        drivers.sort_by_key(|row| version_numbers(&row.cuda));
+        let builds: Vec<ReleaseBuild> = files.csv("builds", BUILDS, ReleaseBuild::read);
+        let functions = FunctionTable {
+            spans: files.csv("functions", FUNCTIONS, FunctionSpan::read),
+        };
+        let mut apis: Vec<CuptiApi> = files.yaml("apis");
+        for api in &mut apis {
+            api.since = functions.first_cuda_with(api);
+        }
+        let mut gpus: GpuTable = files.yaml("gpus");
+        gpus.fill_first_releases(&builds);
+        Self {
+            apis,
+            gpus,
+            builds,
+            functions,
+            dead_weight,
+            drivers,
+            driver_libraries: files.yaml("driver-libraries"),
+            ended_functions: files.csv("ended-functions", ENDED, EndedFunctions::read),
+            framework_releases: files.csv("framework-releases", FRAMEWORK_RELEASES, FrameworkRelease::read),
+            gpu_code: files.yaml("gpu-code"),
+            host: files.yaml("host"),
+            launchers: files.yaml("launchers"),
+            sources: files.yaml("sources"),
+            advice: files.yaml("advice"),
+            packages: files.yaml("packages"),
+            build_steps: files.yaml("build-steps"),
+            release_faults: files.yaml("release-faults"),
+            releases: ReleaseTable {
+                by_hash: files.csv("releases", RELEASES, ReleaseFile::read),
+                cuda_by_name: files.yaml("file-names"),
+            },
+            result_codes: files.csv("result-codes", RESULTS, ResultCode::read),
+            shared_folders: files.yaml("shared-folders"),
+            vertex_machines: files.yaml("vertex-machines"),
+            toolkits: files.csv("toolkits", TOOLKITS, ToolkitVersion::read),
+            weight: files.yaml("weight"),
+            wheels: WheelTable {
+                wheels: files.csv("wheels", WHEELS, ListedWheel::read),
+            },
+            bundles: files.yaml("bundles"),
+            frameworks: files.yaml("frameworks"),
+            library: files.yaml("cupti"),
         }
     }
-    (tables, reader.mistakes)
 }
 
 /// The built-in releases, without the other tables.
 pub(crate) fn built_in_releases() -> ReleaseTable {
     let files: Vec<DataFile> = built_in_files().filter(|file| file.id == "releases").collect();
-    let rows = TableReader::new(&files).csv("releases", (RELEASES, 1), ReleaseFile::read);
     ReleaseTable {
-        by_hash: rows.into_iter().collect(),
+        by_hash: TableFiles(&files).csv("releases", RELEASES, ReleaseFile::read),
         ..ReleaseTable::default()
     }
 }
 
 /// The results of CUPTI in these files, without the other tables.
 pub(super) fn result_codes(files: &[DataFile]) -> Vec<ResultCode> {
-    TableReader::new(files).csv("result-codes", (RESULTS, 1), ResultCode::read)
-}
-
-/// Reads the tables that are not lists of rows, or that refer to files of other kinds.
-fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, known: &FileIds) {
-    reader.documents("advice", |text, advice: GeneralAdvice| {
-        let (phases, tools) = (known.of(DataKind::Phase), known.of(DataKind::Profiler));
-        advice.check(text, &phases, &tools)?;
-        tables.advice.add(advice);
-        Ok(())
-    });
-    reader.documents("gpus", |text, gpus: GpuTable| {
-        tables.gpus.add(text, gpus, &tables.builds)
-    });
-    reader.documents("gpu-code", |text, code: GpuCodeTable| tables.gpu_code.add(text, code));
-    reader.documents("launchers", |_, launchers: LauncherTable| {
-        tables.launchers.add(launchers);
-        Ok(())
-    });
-    reader.documents("packages", |_, packages: PackageFile| {
-        tables.packages.add(packages);
-        Ok(())
-    });
-    reader.documents("build-steps", |_, steps: BuildStepTable| {
-        tables.build_steps.add(steps);
-        Ok(())
-    });
-    reader.documents("shared-folders", |_, folders: SharedFolders| {
-        let added = tables.shared_folders.add(folders);
-        added.map_err(TextMistake::of_whole)
-    });
-    reader.documents("weight", |text, groups: Vec<WeightGroup>| {
-        tables.weight.add(text, groups, &tables.dead_weight)
-    });
-    let by_name = &mut tables.releases.cuda_by_name;
-    reader.documents("file-names", |text, names: BTreeMap<String, String>| {
-        for (name, cuda) in names {
-            let before = by_name.insert(name.clone(), cuda.clone());
-            if let Some(before) = before.filter(|before| *before != cuda) {
-                let shown = escape::escape_bytes(name.as_bytes());
-                let what = format!("there is a row \"{shown}\" already, of CUDA {before}");
-                return Err(text.mistake(&[&name], what));
-            }
-        }
-        Ok(())
-    });
-    reader.documents("frameworks", |text, rows: Vec<ProfiledFramework>| {
-        let consumers = known.of(DataKind::Consumer);
-        for (number, row) in rows.iter().enumerate() {
-            let (path, consumer) = ([&*number.to_string(), "consumer"], std::slice::from_ref(&row.consumer));
-            text.check_names(&path, consumer, "consumer", &consumers)?;
-        }
-        tables.frameworks.extend(rows);
-        Ok(())
-    });
+    TableFiles(files).csv("result-codes", RESULTS, ResultCode::read)
 }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use super::catalog::{DataFile, DataKind};
 use super::mistake::{FileMistake, TextMistake, TextPosition, unknown_name};
-use super::tables::{TABLE_FILES, TOP_FILES};
 use image_linkage::escape;
 
 /// The maximum bytes of one file. The largest built-in file has 4 kB.
@@ -16,11 +15,9 @@ const FILE_BYTES: u64 = 1 << 20;
 const FILES: usize = 1000;
 
 /// The folders of `--profiles`, and the kinds of their files.
-const PROFILES: [(&str, DataKind); 6] = [
+const PROFILES: [(&str, DataKind); 4] = [
     ("consumers", DataKind::Consumer),
-    ("cupti", DataKind::Table),
     ("errors", DataKind::Errors),
-    ("libraries", DataKind::Library),
     ("phases", DataKind::Phase),
     ("profilers", DataKind::Profiler),
 ];
@@ -47,7 +44,7 @@ impl UserFolders {
         }
     }
 
-    /// Reads a profiles folder: `advice.yaml`, and one subfolder per kind.
+    /// Reads a profiles folder, with one subfolder per kind.
     pub fn add_profiles(&mut self, folder: &Path) {
         let names = match list_user_folder(folder) {
             Ok(names) => names,
@@ -57,11 +54,6 @@ impl UserFolders {
         let known = PROFILES.map(|(name, _)| name);
         let mut found = false;
         for (name, path) in names {
-            if TOP_FILES.contains(&name.as_str()) {
-                found = true;
-                self.add_file(&path, DataKind::Table, name.trim_end_matches(".yaml"));
-                continue;
-            }
             // A README next to the folders is allowed.
             if !path.is_dir() {
                 continue;
@@ -69,10 +61,7 @@ impl UserFolders {
             match PROFILES.iter().find(|(known, _)| *known == name) {
                 Some((_, kind)) => {
                     found = true;
-                    match kind {
-                        DataKind::Table => self.tables_of(&path),
-                        _ => self.files_of(&path, *kind),
-                    }
+                    self.files_of(&path, *kind);
                 }
                 None => self.cannot(&path, &unknown_name("kind of profile", &name, &known)),
             }
@@ -108,21 +97,6 @@ impl UserFolders {
         }
     }
 
-    /// The tables of a folder; each has the name of the table that it extends.
-    fn tables_of(&mut self, folder: &Path) {
-        for (name, path) in self.names_in(folder) {
-            match name.rsplit_once('.') {
-                Some((id, _)) if TABLE_FILES.contains(&name.as_str()) => {
-                    self.add_file(&path, DataKind::Table, id);
-                }
-                Some((_, "yaml" | "yml" | "csv")) => {
-                    self.cannot(&path, &unknown_name("table", &name, &TABLE_FILES));
-                }
-                _ => {}
-            }
-        }
-    }
-
     fn names_in(&mut self, folder: &Path) -> Vec<(String, PathBuf)> {
         list_user_folder(folder).unwrap_or_else(|error| {
             self.cannot(folder, &error.to_string());
@@ -137,7 +111,7 @@ impl UserFolders {
                 id: id.to_owned(),
                 file: escape::escape_path(path),
                 text,
-                parsed: None,
+                json: None,
             }),
             Err(mistake) => self.mistakes.push(mistake.in_file(&escape::escape_path(path))),
         }
@@ -180,14 +154,21 @@ fn list_user_folder(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
 }
 
 fn is_id(text: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !text.is_empty() && text.bytes().all(allowed)
+    let mut bytes = text.bytes();
+    !text.is_empty() && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 /// The text of a regular file of at most [`FILE_BYTES`].
 ///
-/// Errors: The file cannot be read, is too large, or is not UTF-8.
+/// Errors: As [`read_long_text_file`].
 pub fn read_text_file(path: &Path) -> Result<String, TextMistake> {
+    read_long_text_file(path, FILE_BYTES)
+}
+
+/// The text of a regular file of at most `limit` bytes.
+///
+/// Errors: The file cannot be read, is too large, or is not UTF-8.
+pub fn read_long_text_file(path: &Path, limit: u64) -> Result<String, TextMistake> {
     let read = || {
         // Opening a pipe would block until its other end is opened.
         if !fs::metadata(path)?.is_file() {
@@ -196,13 +177,13 @@ pub fn read_text_file(path: &Path) -> Result<String, TextMistake> {
         let mut bytes = Vec::new();
         File::open(path)?
             // One byte above the limit distinguishes a file that just fits from a larger one.
-            .take(FILE_BYTES + 1)
+            .take(limit + 1)
             .read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     let mut bytes = read().map_err(|error| TextMistake::of_whole(error.to_string()))?;
-    if bytes.len() as u64 > FILE_BYTES {
-        let what = format!("it is larger than the limit of {FILE_BYTES} bytes");
+    if bytes.len() as u64 > limit {
+        let what = format!("it is larger than the limit of {limit} bytes");
         return Err(TextMistake::of_whole(what));
     }
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {

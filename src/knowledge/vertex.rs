@@ -42,18 +42,16 @@ pub struct VertexMachine<'k> {
 /// Errors: A message with the names or numbers that there are.
 pub fn find_machine<'k>(rows: &'k [VertexAccelerator], text: &str) -> Result<VertexMachine<'k>, String> {
     let (name, count) = text.split_once(':').unwrap_or((text, "1"));
-    let is_meant = |row: &&VertexAccelerator| {
-        [&row.accelerator, &row.gpu]
-            .iter()
-            .any(|own| own.eq_ignore_ascii_case(name))
-    };
-    let accelerator = rows.iter().find(is_meant).ok_or_else(|| {
+    let mut accelerators = rows.iter();
+    let found =
+        accelerators.find(|row| row.accelerator.eq_ignore_ascii_case(name) || row.gpu.eq_ignore_ascii_case(name));
+    let accelerator = found.ok_or_else(|| {
         let names: Vec<&str> = rows.iter().map(|row| row.accelerator.as_str()).collect();
         unknown_name("machine for", name, &names)
     })?;
     let machines = &accelerator.machines;
-    let found = count.parse().ok().and_then(|count| machines.get_key_value(&count));
-    let (count, machine) = found.ok_or_else(|| {
+    let machine = count.parse().ok().and_then(|count| machines.get_key_value(&count));
+    let (count, machine) = machine.ok_or_else(|| {
         let counts: Vec<String> = machines.keys().map(u32::to_string).collect();
         let (name, shown) = (
             &accelerator.accelerator,

@@ -4,11 +4,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use super::dead_weight::DeadWeightTable;
-use super::mistake::TextMistake;
-use super::patterns::{PatternLists, path_glob};
-use super::yaml_text::YamlText;
-use image_linkage::escape::escape_bytes;
+use super::patterns::PatternLists;
 
 /// A group of files (`profiles/cupti/weight.yaml`).
 #[derive(Debug, Clone, Deserialize)]
@@ -52,53 +48,22 @@ pub enum GroupRole {
     Cache,
 }
 
-/// The groups, the user's first.
-#[derive(Debug, Clone, Default)]
+/// The groups.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(from = "Vec<WeightGroup>")]
 pub struct WeightTable {
     groups: Vec<WeightGroup>,
     patterns: OnceLock<PatternLists>,
 }
 
+impl From<Vec<WeightGroup>> for WeightTable {
+    fn from(groups: Vec<WeightGroup>) -> Self {
+        let patterns = OnceLock::new();
+        Self { groups, patterns }
+    }
+}
+
 impl WeightTable {
-    /// Adds the groups of a file before those of earlier files.
-    ///
-    /// Errors: A group is already there, its kind is unknown, or a pattern is invalid.
-    pub(super) fn add(
-        &mut self,
-        text: YamlText<'_>,
-        more: Vec<WeightGroup>,
-        kinds: &DeadWeightTable,
-    ) -> Result<(), TextMistake> {
-        let kinds: Vec<&str> = kinds.kinds.iter().map(|kind| kind.id.as_str()).collect();
-        let is_users = !self.groups.is_empty();
-        for (number, group) in more.iter().enumerate() {
-            let (row, earlier) = (number.to_string(), more.iter().take(number));
-            if self.groups.iter().chain(earlier).any(|other| other.id == group.id) {
-                return Err(text.mistake(
-                    &[&row, "group"],
-                    format!("there is a group \"{}\" already", escape_bytes(group.id.as_bytes())),
-                ));
-            }
-            text.check_names(&[&row, "kinds"], &group.kinds, "kind", &kinds)?;
-            // A test compiles the built-in patterns. To parse them at each start would take too long.
-            for (number, pattern) in group.files.iter().enumerate().filter(|_| is_users) {
-                let place = [&row, "files", &number.to_string()];
-                path_glob(pattern).map_err(|why| text.mistake(&place, why))?;
-            }
-        }
-        self.groups.splice(0..0, more);
-        self.patterns = OnceLock::new();
-        if is_users {
-            let compiled = self.compile().map_err(TextMistake::of_whole)?;
-            self.patterns = OnceLock::from(compiled);
-        }
-        Ok(())
-    }
-
-    fn compile(&self) -> Result<PatternLists, String> {
-        PatternLists::of(self.groups.iter().map(|group| &group.files))
-    }
-
     /// The groups in the order in which they match.
     pub fn groups(&self) -> &[WeightGroup] {
         &self.groups
@@ -106,10 +71,7 @@ impl WeightTable {
 
     /// The numbers of the groups that a path matches, in order. The path has no leading `/`.
     pub fn matching(&self, path: &[u8]) -> impl Iterator<Item = usize> {
-        let patterns = self.patterns.get_or_init(|| {
-            let compiled = self.compile();
-            compiled.expect("a test compiles the built-in patterns, and the user's are compiled when they are read")
-        });
-        patterns.lists(path).into_iter()
+        let compile = || PatternLists::of(self.groups.iter().map(|group| &group.files));
+        self.patterns.get_or_init(compile).lists(path).into_iter()
     }
 }

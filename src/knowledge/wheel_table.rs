@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::csv_table::{FieldMistake, RowFields};
 use super::library_release::{LibraryRelease, version_numbers};
 use super::release_table::ReleaseTable;
 
@@ -28,16 +27,13 @@ pub struct WheelTable {
 
 impl ListedWheel {
     /// Reads a row of the table.
-    ///
-    /// Errors: A mistake in a field.
-    pub(super) fn read(row: [&str; 4]) -> Result<Self, FieldMistake> {
-        let row = RowFields(row);
-        Ok(Self {
-            package: row.name(0, "the name of a package")?,
-            version: row.version(1, "a version, such as 12.4.127")?,
-            arch: row.name(2, "a processor, such as x86_64")?,
-            sha256: row.sha256(3)?,
-        })
+    pub(super) fn read([package, version, arch, sha256]: [&str; 4]) -> Self {
+        Self {
+            package: package.to_owned(),
+            version: version.to_owned(),
+            arch: arch.to_owned(),
+            sha256: sha256.to_owned(),
+        }
     }
 }
 

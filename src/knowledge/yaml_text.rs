@@ -10,7 +10,6 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, Map
 use serde_saphyr::{Error, Location, MessageFormatter as _, Options, Spanned, UserMessageFormatter};
 
 use super::mistake::{TextMistake, TextPosition, unknown_name};
-use super::yaml_node::YamlNode;
 
 /// The maximum nesting of a document. The deepest built-in one has six levels. In debug builds each level takes 32 kB
 /// of stack, and a thread has 2 MB.
@@ -23,18 +22,23 @@ const SHOWN: usize = 60;
 #[derive(Debug, Clone, Copy)]
 pub struct YamlText<'t> {
     text: &'t str,
-    parsed: Option<YamlNode>,
+    json: Option<&'static str>,
 }
 
 impl<'t> YamlText<'t> {
     /// A document of the user.
     pub const fn of(text: &'t str) -> Self {
-        Self { text, parsed: None }
+        Self { text, json: None }
     }
 
-    /// The document, which was parsed before.
-    pub(super) const fn parsed_as(self, parsed: Option<YamlNode>) -> Self {
-        Self { parsed, ..self }
+    /// The document of the program that is this JSON.
+    pub(super) const fn with_json(self, json: Option<&'static str>) -> Self {
+        Self { json, ..self }
+    }
+
+    /// Whether it is a file of the program.
+    pub(super) fn is_built_in(self) -> bool {
+        self.json.is_some()
     }
 
     /// Parses the document as a `T`.
@@ -42,9 +46,8 @@ impl<'t> YamlText<'t> {
     /// Errors: The first mistake: invalid YAML, too much nesting or repetition, or a key or value that `T` does not
     /// accept.
     pub fn read<T: DeserializeOwned>(self) -> Result<T, TextMistake> {
-        // Without the places that a mistake needs, so that one is looked for in the text.
-        if let Some(value) = self.parsed.and_then(|node| T::deserialize(node).ok()) {
-            return Ok(value);
+        if let Some(json) = self.json {
+            return Ok(built_in(json));
         }
         serde_saphyr::from_str_with_options(self.text, options()).map_err(|error| TextMistake {
             place: error.location().map_or(TextPosition::START, position),
@@ -129,6 +132,11 @@ impl<'t> YamlText<'t> {
             format!(", found {}", word.chars().take(SHOWN).collect::<String>())
         })
     }
+}
+
+/// A value of the program, from YAML that became JSON when the program was compiled.
+pub(super) fn built_in<T: DeserializeOwned>(json: &str) -> T {
+    serde_json::from_str(json).expect("a test reads the files of the program")
 }
 
 fn options() -> Options {

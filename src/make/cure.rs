@@ -1,24 +1,24 @@
-//! The fix for an image, attached to its findings: the `dockerfile` recipe as commands.
+//! The fix for an image, attached to its findings: a patch as commands.
 
 use std::cmp::Reverse;
 
+use super::choose::PatchError;
+use super::choose::choice::{ChosenPatch, choose_outside_patch, choose_patch, is_misled};
+use super::choose::image_system::ImageSystem;
+use super::choose::python_target::split_mounted;
+use super::choose::request::{DropChoice, PatchContext, PatchForm, PatchRequest};
+use super::choose::target_release::release_words;
 use super::dockerfile::image_name::image_name_for_from;
-use super::dockerfile::{DockerfileTemplates, PhasePage, TemplateError, fill_page};
-use super::remedy::copy_plan::CreatedLink;
-use super::remedy::install_context::RecipeRequest;
-use super::remedy::install_method::InstallMethod;
-use super::remedy::phase_recipe::PhaseRecipe;
-use super::remedy::python_target::split_mounted;
-use super::remedy::recipe::{is_misled, make_outside_recipe, make_recipe};
-use super::remedy::target_release::release_words;
+use super::patch::drops::paths_of;
+use super::patch::{ImagePatch, PatchedLink};
+use super::shell::{ShellStyle, shell_steps};
 use crate::facts::{CommandFailure, CuptiConsumer, CuptiCopy, GatherOptions, ImageFacts};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, Verdict};
-use crate::judge::rule::{Finding, Severity, SubjectKind};
+use crate::judge::rule::{Explains, Finding, Severity};
 use crate::knowledge::Knowledge;
 use crate::make::quote;
 use crate::shell_quote::quote_shell;
-use image_linkage::escape::escape_bytes;
 use image_linkage::path::RootPath;
 
 /// Attaches the fix to the findings. The fix is for the first phase that fails and can be fixed, or else the first
@@ -41,7 +41,7 @@ pub(crate) fn tell_cure(
         image: &image,
     };
     if let Some(cure) = find_cure(audit, &fixing) {
-        cure.mark_findings(&mut audit.findings, &audit.facts, knowledge);
+        cure.mark_findings(&mut audit.findings, &audit.facts);
         audit.fixed_by = cure.dockerfile;
     }
 }
@@ -57,11 +57,11 @@ struct CureRequest<'a> {
 fn find_cure(audit: &AuditedImage, fixing: &CureRequest<'_>) -> Option<Cure> {
     // What a program would ask for that is not in the image is unknown.
     let is_missing = |failure: &CommandFailure| failure.missing.is_some();
-    if !audit.asks_for_library() || audit.facts.command_failure.as_ref().is_some_and(is_missing) {
+    if !audit.asks_for_library() || audit.facts.answers.command_failure.as_ref().is_some_and(is_missing) {
         return None;
     }
     let in_doubt = |plan: &&Plan| plan.verdict == Verdict::Warn && plan.lacks_cupti(&audit.facts);
-    // A recipe that adds nothing only removes files, which fixes no finding about another file. The plan knows which
+    // A patch that adds nothing only removes files, which fixes no finding about another file. The plan knows which
     // findings fail it: without a requested phase, they may be warnings.
     let may_change = |plan: &&Plan| {
         let removes = |path: &RootPath| {
@@ -83,10 +83,10 @@ fn find_cure(audit: &AuditedImage, fixing: &CureRequest<'_>) -> Option<Cure> {
     plans.find_map(|plan| Cure::for_phase(audit, plan, fixing))
 }
 
-/// The effect of a recipe on the findings, and its commands.
+/// The effect of a patch on the findings, and its commands.
 struct Cure {
     cured: CuredFindings,
-    /// The recipe in one sentence.
+    /// The patch in one sentence.
     words: String,
     commands: Vec<String>,
     instructions: Vec<String>,
@@ -102,37 +102,55 @@ impl Cure {
         let CureRequest {
             knowledge, conditions, ..
         } = *fixing;
-        let request = RecipeRequest {
+        let request = PatchRequest {
             target: &audit.facts,
             phase: knowledge.phase(&plan.phase).ok()?,
             plan,
             knowledge,
             conditions,
+            form: PatchForm::Build,
             via: &[],
             cuda: None,
             source: None,
-            drops: false,
+            drops: DropChoice::OfPhase,
             adds_linked_program: false,
         };
-        match make_recipe(&request) {
-            Ok(recipe) => Self::by_build(audit, plan, recipe, fixing),
-            Err(_) => Self::from_outside(audit, plan, &make_outside_recipe(&request).ok()?, fixing),
+        let context = PatchContext::new(request).ok()?;
+        if let Ok(chosen) = choose_patch(&context) {
+            return Self::by_build(audit, plan, &chosen, &context.system, fixing);
         }
+        // `slim` writes a layer, so no program of the image is needed.
+        let request = PatchRequest {
+            form: PatchForm::Layer,
+            drops: DropChoice::Nothing,
+            ..request
+        };
+        Self::from_outside(audit, plan, &choose_outside_patch(request).ok()?, fixing)
     }
 
     /// The cure by a build; `None` if it would fix nothing.
-    fn by_build(audit: &AuditedImage, plan: &Plan, recipe: PhaseRecipe, fixing: &CureRequest<'_>) -> Option<Self> {
-        let cured = CuredFindings::of_recipe(audit, plan, &recipe, fixing.knowledge);
-        let passes = recipe.predicted.verdict != Verdict::Fail;
+    fn by_build(
+        audit: &AuditedImage,
+        plan: &Plan,
+        chosen: &ChosenPatch,
+        system: &ImageSystem,
+        fixing: &CureRequest<'_>,
+    ) -> Option<Self> {
+        let (patch, predicted) = (&chosen.patch, &chosen.predicted);
+        let cured = CuredFindings::of_patch(audit, plan, chosen);
+        let passes = predicted.verdict != Verdict::Fail;
         if cured.gone.is_empty() && !passes {
             return None;
         }
-        let makes_links = !recipe.path_links.is_empty();
-        // No command uses the name for FROM.
-        let page = fill_page(&audit.facts, plan, recipe, "", None).ok()?;
-        let (commands, mut instructions) = split_mounted(commands(&page).ok()?);
-        let library_path = page.recipe.library_path.iter();
+        let (commands, mut instructions) = split_mounted(commands(system, patch).ok()?);
+        let library_path = patch.library_path.iter();
         instructions.extend(library_path.map(|path| format!("ENV LD_LIBRARY_PATH={}", quote::quote_env(&path.value))));
+        let is_opened = |link: &PatchedLink| {
+            let mut wants = audit.facts.answers.consumers.iter().map(|consumer| &consumer.wants);
+            // Beside a package's library, a link has the name that a program opens.
+            let is_bare = |wants: &[u8]| patch.package.is_some() && wants == link.at.name();
+            wants.any(|wants| **wants == *link.at.absolute() || is_bare(wants))
+        };
         let how = if commands.is_empty() && instructions.is_empty() {
             "; cupti-audit dockerfile writes how"
         } else {
@@ -140,17 +158,17 @@ impl Cure {
         };
         Some(Self {
             cured,
-            words: words(&page) + how,
+            words: words(patch) + how,
             commands,
             instructions,
-            makes_links,
+            makes_links: patch.links.iter().any(is_opened),
             dockerfile: (passes && plan.verdict == Verdict::Fail)
                 .then(|| dockerfile_command(audit, plan, fixing.image)),
         })
     }
 
     /// The cure by `slim`, if no build makes the image pass.
-    fn from_outside(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe, fixing: &CureRequest<'_>) -> Option<Self> {
+    fn from_outside(audit: &AuditedImage, plan: &Plan, chosen: &ChosenPatch, fixing: &CureRequest<'_>) -> Option<Self> {
         let (release, wheel) = release_words(&audit.facts)?;
         let (from, get) = match wheel {
             Some(wheel) => ("WHEEL", format!("pip download --no-deps {wheel} gets it, and ")),
@@ -159,7 +177,7 @@ impl Cure {
         let (phase, image) = (&plan.phase, fixing.image);
         let slim = format!("cupti-audit slim {image} --phase {phase} --cupti-from {from} -o oci:OUT writes the image");
         Some(Self {
-            cured: CuredFindings::of_recipe(audit, plan, recipe, fixing.knowledge),
+            cured: CuredFindings::of_patch(audit, plan, chosen),
             words: format!("add {release} from outside the image: {get}{slim}"),
             commands: Vec::new(),
             instructions: Vec::new(),
@@ -169,12 +187,12 @@ impl Cure {
     }
 
     /// Writes the fix to the finding that is the cause, and a reference to it to the other cured findings.
-    fn mark_findings(&self, findings: &mut [Finding], facts: &ImageFacts, knowledge: &Knowledge) {
+    fn mark_findings(&self, findings: &mut [Finding], facts: &ImageFacts) {
         let of_cured = || {
             let numbers = self.cured.gone.iter().chain(&self.cured.lowered);
             numbers.filter_map(|number| Some((*number, findings.get(*number)?)))
         };
-        let nearness = |finding: &Finding| (distance(finding, facts, knowledge), Reverse(finding.severity));
+        let nearness = |finding: &Finding| (distance(finding, facts), Reverse(finding.severity));
         let Some((cause, rule)) = of_cured()
             .min_by_key(|(_, finding)| nearness(finding))
             .map(|(number, finding)| (number, finding.rule.clone()))
@@ -201,27 +219,39 @@ impl Cure {
     }
 }
 
-/// The effect of a recipe on findings, by their numbers.
+/// The effect of a patch on findings, by their numbers.
 struct CuredFindings {
     /// Findings that the predicted audit no longer has.
     gone: Vec<usize>,
     /// Findings with a lower severity in the predicted audit.
     lowered: Vec<usize>,
-    /// Findings about the package that the recipe installs. The predicted audit lacks the package's other files.
+    /// Findings about the package that the patch installs. The predicted audit lacks the package's other files.
     repaired: Vec<usize>,
 }
 
 impl CuredFindings {
-    fn of_recipe(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe, knowledge: &Knowledge) -> Self {
+    fn of_patch(audit: &AuditedImage, plan: &Plan, chosen: &ChosenPatch) -> Self {
         // Severities of different phases cannot be compared.
         let is_same_phase = audit.phases == [plan.phase.as_str()];
         let (mut gone, mut lowered, mut repaired) = (Vec::new(), Vec::new(), Vec::new());
         for (number, finding) in audit.findings.iter().enumerate() {
-            if finding.suppressed.is_some() || finding.severity < Severity::Warning || !recipe.brings_library() {
+            if finding.suppressed.is_some() || finding.severity < Severity::Warning || !chosen.patch.brings_library() {
                 continue;
             }
-            let repair = finding.repair.as_ref().zip(recipe.way.as_ref());
-            if repair.is_some_and(|(repair, way)| way.repairs(repair)) {
+            // The commands remove no dead weight.
+            let is_dropped = |path: &RootPath| {
+                chosen
+                    .patch
+                    .drops
+                    .iter()
+                    .any(|item| paths_of(item).any(|it| it == path))
+            };
+            let mut places = finding.locations.iter().peekable();
+            if places.peek().is_some() && places.all(|place| is_dropped(&place.path)) {
+                continue;
+            }
+            let repair = finding.repair.as_ref().zip(chosen.patch.package.as_ref());
+            if repair.is_some_and(|(repair, package)| package.repairs(repair)) {
                 gone.push(number);
                 repaired.push(number);
                 continue;
@@ -231,7 +261,7 @@ impl CuredFindings {
                 other.rule == finding.rule
                     && (finding.locations.is_empty() || places.any(|place| other.locations.contains(place)))
             };
-            let left = recipe.predicted.findings.iter().filter(is_there);
+            let left = chosen.predicted.findings.iter().filter(is_there);
             match left.map(|other| other.severity).max() {
                 None => gone.push(number),
                 Some(severity) if is_same_phase && severity < finding.severity => lowered.push(number),
@@ -239,14 +269,8 @@ impl CuredFindings {
             }
         }
         // No predicted audit asks about tools. A tool is only ready if what it lacks comes.
-        let is_tool = |number: &usize| {
-            let rule = audit
-                .findings
-                .get(*number)
-                .and_then(|finding| knowledge.rule(&finding.rule));
-            rule.is_some_and(|rule| rule.kind == SubjectKind::Tool)
-        };
-        if gone.iter().all(is_tool) {
+        let mut cured = gone.iter().filter_map(|number| audit.findings.get(*number));
+        if cured.all(|finding| finding.explains == Some(Explains::Tool)) {
             gone.clear();
         }
         Self {
@@ -257,70 +281,34 @@ impl CuredFindings {
     }
 }
 
-/// The recipe as commands. Empty if it copies files from another image, or the image has no shell.
+/// The patch as commands. Empty if it copies files from another image, or the image has no shell.
 ///
 /// Errors: A name in the image that neither a command nor a Dockerfile can contain.
-fn commands(page: &PhasePage<'_>) -> Result<Vec<String>, TemplateError> {
-    let text = DockerfileTemplates::new()?.render("fix.j2", page)?;
-    if !page.recipe.system.shell || matches!(page.recipe.way, Some(InstallMethod::Copy { .. })) {
-        return Ok(Vec::new());
-    }
-    let lines = text.lines().filter(|line| !line.is_empty());
-    Ok(lines.map(str::to_owned).collect())
+fn commands(system: &ImageSystem, patch: &ImagePatch) -> Result<Vec<String>, PatchError> {
+    let commands = shell_steps(patch, system, ShellStyle::Console)?.into_commands();
+    let is_possible = system.shell && patch.source.is_none();
+    Ok(if is_possible { commands } else { Vec::new() })
 }
 
-/// The installed library and the reason, in a sentence.
-fn words(page: &PhasePage<'_>) -> String {
-    let recipe = &page.recipe;
-    let because = recipe.release.as_ref().map(|release| release.because.as_str());
+/// What the patch does; for an installation, why it is this release.
+fn words(patch: &ImagePatch) -> String {
+    if patch.package.is_none() && patch.source.is_none() {
+        return patch.title.clone();
+    }
+    let because = patch.release.as_ref().map(|release| release.because.as_str());
     let because = because.unwrap_or("nothing in the image asks for another release");
-    match &recipe.way {
-        None if !recipe.rights.is_empty() => {
-            let paths: Vec<String> = recipe.rights.iter().map(|right| right.path.to_string()).collect();
-            format!("let the image's user access {}", paths.join(" and "))
-        }
-        None if recipe.only_clears() => {
-            let paths: Vec<String> = recipe.clears.iter().map(ToString::to_string).collect();
-            format!(
-                "remove {}, so that programs find the library of the right release",
-                paths.join(" and ")
-            )
-        }
-        None => path_words(page),
-        Some(InstallMethod::Pip(pip)) => format!("install {} {}: {because}", pip.name, pip.version),
-        Some(InstallMethod::Package(package)) => format!("install {}: {because}", package.name),
-        Some(InstallMethod::Conda(conda)) => format!("install {}: {because}", conda.packages.join(" and ")),
-        Some(InstallMethod::Copy { from, .. }) => format!("copy {} from {from}: {because}", page.soname),
-        Some(InstallMethod::Place(plan)) => {
-            let file = plan.files.first().map(|file| file.from.to_string()).unwrap_or_default();
-            if page.is_named_below {
-                format!("run ldconfig: it knows the folder of {file}, and has not been run since the file came")
-            } else {
-                format!("lead the loader to {file}, which is in the image")
-            }
-        }
-    }
-}
-
-/// The links that the recipe creates for programs that open paths.
-fn path_words(page: &PhasePage<'_>) -> String {
-    let link = |link: &CreatedLink| format!("make {} a link to {}", link.at, escape_bytes(&link.to));
-    let links: Vec<String> = page.recipe.path_links.iter().map(link).collect();
-    links.join(" and ")
+    format!("{}: {because}", patch.title)
 }
 
 /// The distance of a finding from the root cause. Nearest first: a bad file, an unknown name, the location of a file, a
 /// program without the library, a missing item.
-fn distance(finding: &Finding, facts: &ImageFacts, knowledge: &Knowledge) -> u8 {
-    match knowledge.rule(&finding.rule) {
-        Some(rule) if rule.first_cause => 0,
-        Some(rule) => match rule.kind {
-            SubjectKind::Failure | SubjectKind::Unserved if asks_for_unknown_name(finding, facts) => 1,
-            SubjectKind::Copy => 2,
-            SubjectKind::Failure | SubjectKind::Unserved | SubjectKind::Start => 3,
-            _ => 4,
-        },
-        None => 4,
+fn distance(finding: &Finding, facts: &ImageFacts) -> u8 {
+    match finding.explains {
+        _ if finding.first_cause => 0,
+        Some(Explains::Program) if asks_for_unknown_name(finding, facts) => 1,
+        Some(Explains::Copy) => 2,
+        Some(Explains::Program | Explains::Start) => 3,
+        _ => 4,
     }
 }
 
@@ -330,15 +318,15 @@ fn asks_for_unknown_name(finding: &Finding, facts: &ImageFacts) -> bool {
     let rootfs = &facts.contexts.as_is.rootfs;
     let is_there = |name: &[u8]| {
         let beside = |copy: &CuptiCopy| copy.real_path.parent().join(name).absolute();
-        let mut copies = facts.copies.iter();
+        let mut copies = facts.answers.copies.iter();
         copies.any(|copy| copy.soname.as_deref() == Some(name) || rootfs.lookup(&beside(copy)).is_ok())
     };
     let is_named = |consumer: &&CuptiConsumer| finding.locations.iter().any(|place| place.path == consumer.object);
-    let mut named = facts.consumers.iter().filter(is_named);
+    let mut named = facts.answers.consumers.iter().filter(is_named);
     named.any(|consumer| !is_there(RootPath::new(&consumer.wants).name()))
 }
 
-/// The command that writes the recipe as a Dockerfile.
+/// The command that writes the patch as a Dockerfile.
 fn dockerfile_command(audit: &AuditedImage, plan: &Plan, image: &str) -> String {
     // FROM needs an image name, which a file or folder does not have.
     let base = match image_name_for_from(&audit.facts.image) {

@@ -1,13 +1,15 @@
-//! Fixes for an image: the recipe, as a Dockerfile and as a new image.
+//! Fixes for an image: the patch, as a Dockerfile, as a new image and as commands.
 
-pub(crate) mod added_layer;
+pub(crate) mod choose;
 pub(crate) mod cure;
 pub(crate) mod dockerfile;
+pub(crate) mod patch;
 pub(crate) mod quote;
-pub(crate) mod remedy;
 pub(crate) mod repair;
+pub(crate) mod shell;
 pub(crate) mod slim;
 pub(crate) mod still_works;
+pub(crate) mod template;
 pub(crate) mod whole_file;
 
 #[cfg(test)]

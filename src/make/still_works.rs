@@ -76,8 +76,7 @@ fn find_lost_objects(
             }
         }
     }
-    let lost = lost.into_iter().map(|(path, why)| LostObject { path, why });
-    Ok(lost.collect())
+    Ok(lost.into_iter().map(|(path, why)| LostObject { path, why }).collect())
 }
 
 const TOO_MANY: &str = "its objects need each other in more ways than can be compared with what they were";

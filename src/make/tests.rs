@@ -6,9 +6,9 @@ use image_source::Platform;
 use image_source::registry::RegistryOptions;
 use testkit::spec::Sources;
 
-use super::remedy::RemedyError;
-use super::remedy::install_context::RecipeRequest;
-use super::remedy::recipe::make_recipe;
+use super::choose::PatchError;
+use super::choose::choice::choose_patch;
+use super::choose::request::{DropChoice, PatchContext, PatchForm, PatchRequest};
 use crate::facts::{CuptiConsumer, GatherOptions, ImageFacts, StartOverrides};
 use crate::judge::audit::judge_image;
 use crate::judge::image_reading::{ReadOptions, read_image};
@@ -111,9 +111,13 @@ fn ready_tools_without_cupti(facts: &ImageFacts, known: &Knowledge, phase: &Phas
         let is_ready = tool.here.as_is.state == ReadinessState::Ready && phase.serves.contains(&tool.profiler.id);
         let is_own = |consumer: &CuptiConsumer| consumer.profile == tool.profiler.profile.consumer;
         let mut unmet = plan.unmet.iter().filter(|demand| demand.level == DemandLevel::Needs);
-        let is_lacking = unmet.any(|demand| demand.consumer.is_some_and(|number| is_own(&facts.consumers[number])));
+        let is_lacking = unmet.any(|demand| {
+            demand
+                .consumer
+                .is_some_and(|number| is_own(&facts.answers.consumers[number]))
+        });
         let has_cupti = |it: &CuptiConsumer| is_own(it) && !it.misses_library() && it.unreachable().is_none();
-        is_ready && is_lacking && !facts.consumers.iter().any(has_cupti)
+        is_ready && is_lacking && !facts.answers.consumers.iter().any(has_cupti)
     });
     ready.into_iter().map(|tool| tool.profiler.id.clone()).collect()
 }
@@ -121,24 +125,27 @@ fn ready_tools_without_cupti(facts: &ImageFacts, known: &Knowledge, phase: &Phas
 /// A Dockerfile makes no image worse, reports what it leaves, and is refused only if CUPTI is there.
 fn dockerfile_agrees(facts: &ImageFacts, known: &Knowledge, phase: &Phase, plan: &Plan) -> bool {
     let lacks = plan.lacks_cupti(facts);
-    match make_recipe(&RecipeRequest {
+    let conditions = conditions();
+    let request = PatchRequest {
         target: facts,
         phase,
         plan,
         knowledge: known,
-        conditions: &conditions(),
+        conditions: &conditions,
+        form: PatchForm::Build,
         via: &[],
         cuda: None,
         source: None,
-        drops: false,
+        drops: DropChoice::OfPhase,
         adds_linked_program: false,
-    }) {
-        Ok(recipe) => {
-            let serves = recipe.predicted.verdict != Verdict::Fail || plan.verdict == Verdict::Fail;
-            let says = !recipe.predicted.because.is_empty() || recipe.library_path.is_some();
+    };
+    match PatchContext::new(request).and_then(|context| choose_patch(&context)) {
+        Ok(chosen) => {
+            let serves = chosen.predicted.verdict != Verdict::Fail || plan.verdict == Verdict::Fail;
+            let says = !chosen.predicted.because.is_empty() || chosen.patch.library_path.is_some();
             serves && (says || lacks || plan.verdict != Verdict::Warn)
         }
-        Err(RemedyError::Musl { .. } | RemedyError::NoLoader { .. }) => true,
+        Err(PatchError::Musl { .. } | PatchError::NoLoader { .. }) => true,
         Err(_) => lacks,
     }
 }

@@ -98,8 +98,13 @@ pub(crate) fn settle(file: &Path) -> PathBuf {
             _ => break,
         }
     }
-    let new = || Some(fs::canonicalize(folder_of(&file)).ok()?.join(file.file_name()?));
-    fs::canonicalize(&file).ok().or_else(new).unwrap_or(file)
+    if let Ok(existing) = fs::canonicalize(&file) {
+        return existing;
+    }
+    match (fs::canonicalize(folder_of(&file)), file.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => file,
+    }
 }
 
 /// The number of links followed to a missing file, the limit of Linux (`MAXSYMLINKS`).

@@ -4,8 +4,8 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use super::build_file::CheckedBuildFile;
 use super::json_parts::program_version;
+use super::pages::build_file::CheckedFiles;
 use super::writer::ReportWriter;
 use crate::judge::outcome::{AuditedImage, FailOn};
 
@@ -17,7 +17,7 @@ impl ReportWriter for AttestationReport {
         format!("{}\n", attestation_predicate(audit))
     }
 
-    fn build_file(&self, _checked: &CheckedBuildFile<'_>) -> io::Result<String> {
+    fn file_check(&self, _checked: &CheckedFiles<'_>) -> io::Result<String> {
         let why = "an attestation is about an image, and this is a Dockerfile";
         Err(io::Error::other(why))
     }

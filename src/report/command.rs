@@ -55,34 +55,36 @@ fn closing_option(assumption: &Assumption) -> Option<String> {
 
 /// The assumptions as JSON.
 pub(super) fn assumptions_json(facts: &ImageFacts) -> serde_json::Value {
-    let assumption = |assumption: &Assumption| {
-        json!({
-            "id": escaped(&assumption.id),
-            "path": escaped(&assumption.path),
-            "line": assumption.line,
-            "text": escaped(&assumption.text),
-            "variables": assumption.variables,
-            "closes": closing_option(assumption).map(|option| escaped(&option)),
-        })
-    };
-    facts.assumptions.iter().map(assumption).collect()
+    facts.answers.assumptions.iter().map(assumption_json).collect()
+}
+
+fn assumption_json(assumption: &Assumption) -> serde_json::Value {
+    json!({
+        "id": escaped(&assumption.id),
+        "path": escaped(&assumption.path),
+        "line": assumption.line,
+        "text": escaped(&assumption.text),
+        "variables": assumption.variables,
+        "closes": closing_option(assumption).map(|option| escaped(&option)),
+    })
 }
 
 /// The programs that the container's command starts.
 pub(super) fn programs_json(facts: &ImageFacts) -> serde_json::Value {
     let start = &facts.contexts.as_is.commands.start;
-    let program = |program: &StartedProgram| {
-        json!({
-            "path": program.path.as_deref().map(escaped),
-            "words": program.words.iter().map(value_json).collect::<Vec<_>>(),
-            "user": value_json(&program.user),
-            "directory": value_json(&program.directory),
-            "rank": rank_name(program.rank),
-            "started_at": escaped(&program.place),
-            "environments": program.environments.iter().map(environment_json).collect::<Vec<_>>(),
-        })
-    };
-    start.programs.iter().map(program).collect()
+    start.programs.iter().map(program_json).collect()
+}
+
+fn program_json(program: &StartedProgram) -> serde_json::Value {
+    json!({
+        "path": program.path.as_deref().map(escaped),
+        "words": program.words.iter().map(value_json).collect::<Vec<_>>(),
+        "user": value_json(&program.user),
+        "directory": value_json(&program.directory),
+        "rank": rank_name(program.rank),
+        "started_at": escaped(&program.place),
+        "environments": program.environments.iter().map(environment_json).collect::<Vec<_>>(),
+    })
 }
 
 fn environment_json(environment: &Environment) -> serde_json::Value {

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::iter;
 
-use super::build_file::CheckedBuildFile;
 use super::command::assumption_words;
+use super::pages::build_file::{CheckedFiles, file_name};
 use super::text_layout::joined;
 use super::words::{ReportTone, fix_words, gap_words, image_name, layer_words};
 use super::writer::ReportWriter;
@@ -35,7 +35,7 @@ impl ReportWriter for GitHubAnnotations {
         let gaps = gap_words(facts).map(|gap| annotation("warning", &[("title", image.clone())], &gap));
         // Under --strict assumptions fail the run, like gaps.
         let command = if audit.is_strict { "warning" } else { "notice" };
-        let assumptions = facts.assumptions.iter().map(|assumption| {
+        let assumptions = facts.answers.assumptions.iter().map(|assumption| {
             let title = format!("assumed: {image}");
             annotation(command, &[("title", title)], &assumption_words(assumption))
         });
@@ -47,19 +47,22 @@ impl ReportWriter for GitHubAnnotations {
     }
 
     /// Each finding at its line.
-    fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
-        let lines = checked.counting().map(|found| {
-            let finding = &found.finding;
-            let place = [
-                ("file", checked.name()),
-                ("line", found.lines.0.to_string()),
-                ("endLine", found.lines.1.to_string()),
-                ("title", finding.rule.clone()),
-            ];
-            let words = format!("{}\nfix: {}", finding.message, finding.fix);
-            annotation(level(finding), &place, &words)
-        });
-        Ok(lines.collect())
+    fn file_check(&self, checked: &CheckedFiles<'_>) -> io::Result<String> {
+        let mut out = String::new();
+        for check in checked.files {
+            for found in check.counting() {
+                let finding = &found.finding;
+                let place = [
+                    ("file", file_name(check)),
+                    ("line", found.lines.0.to_string()),
+                    ("endLine", found.lines.1.to_string()),
+                    ("title", finding.rule.clone()),
+                ];
+                let words = format!("{}\nfix: {}", finding.message, finding.fix);
+                out += &annotation(level(finding), &place, &words);
+            }
+        }
+        Ok(out)
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> String {

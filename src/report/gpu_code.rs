@@ -1,12 +1,12 @@
 //! The objects with GPU code, in the text and JSON reports.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use gpu_code::CodeKind;
 use serde_json::{Value, json};
 
-use super::text_layout::{BOLD, DIM, TextDetail, TextLayout, joined, styled, wrap_line, wrap_paragraph};
+use super::page::{Block, Line};
+use super::text_layout::{TextDetail, joined};
 use crate::facts::{GpuCodeObject, ImageFacts, architecture_words, gpu_code_kept_for};
 use crate::judge::outcome::{AskedGpu, AuditedImage};
 use crate::size::format_size;
@@ -15,38 +15,35 @@ use crate::size::format_size;
 const OBJECTS: usize = 10;
 
 /// The largest objects with GPU code; with `-v`, or if the user named a GPU.
-pub(super) fn write_gpu_code(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
+pub(super) fn gpu_code_section(audit: &AuditedImage, detail: TextDetail) -> Option<Block> {
     let facts = &audit.facts;
     // The GPUs of a running container are known without a request.
-    let is_asked = !audit.gpus.is_empty() && facts.host.is_none() && layout.detail == TextDetail::Inventory;
-    if layout.detail != TextDetail::All && !is_asked {
-        return;
+    let is_asked = !audit.gpus.is_empty() && facts.host.is_none() && detail == TextDetail::Inventory;
+    if detail != TextDetail::All && !is_asked {
+        return None;
     }
-    let kept = gpu_code_kept_for(&facts.image);
-    if facts.gpu_code.is_empty() && kept.is_none() {
-        return;
-    }
-    let _ = writeln!(out, "{}", styled(BOLD, "GPU code"));
-    if let Some(kept) = kept {
-        let words = format!("this image was made for {} GPUs only (slim --gpu)", joined(kept, ", "));
-        out.push_str(&wrap_paragraph("  ", &words, layout.width));
+    let mut blocks = Vec::new();
+    if let Some(kept) = gpu_code_kept_for(&facts.image) {
+        let kept = joined(kept, ", ");
+        blocks.push(Block::text(format!(
+            "this image was made for {kept} GPUs only (slim --gpu)"
+        )));
     }
     let mut largest: Vec<&GpuCodeObject> = facts.gpu_code.iter().collect();
     largest.sort_by(|a, b| b.bytes().cmp(&a.bytes()).then_with(|| a.path.cmp(&b.path)));
     for object in largest.iter().take(OBJECTS) {
-        out.push_str(&wrap_line(&format!("  {}", object.path), layout.width));
-        let about = styled(DIM, about_object(object));
-        out.push_str(&wrap_paragraph("    ", &about, layout.width));
+        let mut about = vec![Block::text(Line::dim(about_object(object)))];
         // Many objects have kernels for some GPUs only, so the shares are details.
-        let gpus = audit.gpus.iter().filter(|_| layout.detail == TextDetail::All);
-        for words in gpus.filter_map(|gpu| coverage_words(object, gpu)) {
-            out.push_str(&wrap_paragraph("    ", &words, layout.width));
+        if detail == TextDetail::All {
+            let gpus = audit.gpus.iter();
+            about.extend(gpus.filter_map(|gpu| coverage_words(object, gpu)).map(Block::text));
         }
+        blocks.push(Block::entry(object.path.to_string(), about));
     }
     if let Some(more @ 1..) = largest.len().checked_sub(OBJECTS) {
-        let _ = writeln!(out, "  {}", styled(DIM, format!("and {more} more")));
+        blocks.push(Block::entry(Line::dim(format!("and {more} more")), Vec::new()));
     }
-    out.push('\n');
+    (!blocks.is_empty()).then(|| Block::section("GPU code", blocks))
 }
 
 /// The size and the architectures.
@@ -65,14 +62,18 @@ fn about_object(object: &GpuCodeObject) -> String {
 fn coverage_words(object: &GpuCodeObject, gpu: &AskedGpu) -> Option<String> {
     let coverage = object.coverage(gpu.architecture);
     let all = coverage.containers();
-    let share = |count: u32, what: &str| match u64::from(count) {
-        0 => None,
-        count if count == all => Some(what.to_owned()),
-        count => Some(format!("{what} in {count} of {all} containers")),
-    };
-    let words = [share(coverage.no_code, "no code"), share(coverage.only_ptx, "only PTX")];
-    let words: Vec<String> = words.into_iter().flatten().collect();
-    (!words.is_empty()).then(|| format!("{}: {}", gpu.architecture, words.join(", ")))
+    let mut words = Vec::new();
+    for (count, what) in [(coverage.no_code, "no code"), (coverage.only_ptx, "only PTX")] {
+        match u64::from(count) {
+            0 => {}
+            count if count == all => words.push(what.to_owned()),
+            count => words.push(format!("{what} in {count} of {all} containers")),
+        }
+    }
+    if words.is_empty() {
+        return None;
+    }
+    Some(format!("{}: {}", gpu.architecture, words.join(", ")))
 }
 
 /// The objects with GPU code, by path.
@@ -92,6 +93,8 @@ pub(super) fn gpu_code_json(facts: &ImageFacts) -> impl Iterator<Item = Value> {
 }
 
 fn amounts_json(amounts: &BTreeMap<CodeKind, u64>) -> Value {
-    let entry = |(kind, bytes): (&CodeKind, &u64)| json!({"architecture": kind.to_string(), "bytes": bytes});
-    amounts.iter().map(entry).collect()
+    amounts
+        .iter()
+        .map(|(kind, bytes)| json!({"architecture": kind.to_string(), "bytes": bytes}))
+        .collect()
 }

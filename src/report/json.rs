@@ -5,14 +5,15 @@ use std::io;
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Value, json};
 
-use super::build_file::{CheckedBuildFile, check_json};
 use super::command;
 use super::gpu_code::gpu_code_json;
 use super::json_parts::{gap_reports, image_identity, map_worlds, program_version, without_nulls};
 use super::links::links_json;
+use super::pages::build_file::{CheckedFiles, check_json};
 use super::writer::ReportWriter;
 use crate::facts::{
-    ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize, gpu_code_kept_for,
+    ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize, StartFailure,
+    gpu_code_kept_for,
 };
 use crate::judge::outcome::{AskedTool, AuditedImage, RunExit, UnreadImage};
 use crate::judge::plan::{Plan, PlanItem};
@@ -46,7 +47,7 @@ impl ReportWriter for JsonReport {
         report + "\n"
     }
 
-    fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
+    fn file_check(&self, checked: &CheckedFiles<'_>) -> io::Result<String> {
         Ok(format!("{}\n", check_json(checked)))
     }
 
@@ -86,7 +87,7 @@ impl Serialize for ImageReport<'_> {
         fields.serialize_entry("fixed_by", &audit.fixed_by)?;
         fields.serialize_entry("image", &image)?;
         fields.serialize_entry("cupti", &CuptiReport(facts))?;
-        fields.serialize_entry("consumers", &JsonList(|| facts.consumers.iter().map(consumer)))?;
+        fields.serialize_entry("consumers", &JsonList(|| facts.answers.consumers.iter().map(consumer)))?;
         fields.serialize_entry("undecided", &JsonList(|| undecided(facts)))?;
         fields.serialize_entry("gpu_code", &JsonList(|| gpu_code_json(facts)))?;
         fields.serialize_entry("gpu_code_kept_for", &gpu_code_kept_for(&facts.image))?;
@@ -122,12 +123,15 @@ impl Serialize for CuptiReport<'_> {
             })
         };
         let mut fields = serializer.serialize_map(None)?;
-        fields.serialize_entry("status", facts.status.as_is.name())?;
-        fields.serialize_entry("status_nvidia", facts.status.nvidia.name())?;
-        fields.serialize_entry("copies", &JsonList(|| facts.copies.iter().map(copy)))?;
+        fields.serialize_entry("status", facts.answers.status.as_is.name())?;
+        fields.serialize_entry("status_nvidia", facts.answers.status.nvidia.name())?;
+        fields.serialize_entry("copies", &JsonList(|| facts.answers.copies.iter().map(copy)))?;
         fields.serialize_entry("headers", &JsonList(headers))?;
         fields.serialize_entry("dangling_links", &JsonList(dangling))?;
-        fields.serialize_entry("apis", &JsonList(|| facts.apis.iter().map(|asker| apis(facts, asker))))?;
+        fields.serialize_entry(
+            "apis",
+            &JsonList(|| facts.answers.apis.iter().map(|asker| apis(facts, asker))),
+        )?;
         fields.end()
     }
 }
@@ -178,13 +182,17 @@ fn counts(audit: &AuditedImage) -> Value {
 
 /// The programs whose result only a run could show.
 fn undecided(facts: &ImageFacts) -> impl Iterator<Item = Value> {
-    let plain = facts.status_is_open.iter().map(|why| undecided_program(None, why, &[]));
-    let consumers = facts.consumers.iter().filter_map(|consumer| {
+    let plain = facts
+        .answers
+        .status_is_open
+        .iter()
+        .map(|why| undecided_program(None, why, &[]));
+    let consumers = facts.answers.consumers.iter().filter_map(|consumer| {
         let why = consumer.undecided_words()?;
         Some(undecided_program(Some(&consumer.object), why, &[]))
     });
     let name = "the name that it opens is not known";
-    let openers = facts.undecided.iter();
+    let openers = facts.answers.undecided.iter();
     let openers = openers.map(|opener| {
         let why = opener
             .after
@@ -202,7 +210,7 @@ fn undecided_program(object: Option<&RootPath>, why: &str, holds: &[ByteString])
 
 fn layers(facts: &ImageFacts) -> Value {
     let text = |digest: &Option<Digest>| digest.as_ref().map(ToString::to_string);
-    let layers = facts.image.layers.iter().zip(&facts.layers);
+    let layers = facts.image.layers.iter().zip(&facts.layers.sizes);
     let layer = |(layer, size): (&LayerDescriptor, &LayerSize)| {
         json!({
             "digest": text(&layer.digest),
@@ -258,20 +266,21 @@ fn copy(copy: &CuptiCopy) -> Value {
 fn consumer(consumer: &CuptiConsumer) -> Value {
     let ByWorld { as_is, nvidia } = &consumer.outcome;
     // If the unchanged image gives no path, this is the path under the container runtime; `outcome` tells which.
-    let gets = if as_is.path.is_some() { as_is } else { nvidia };
+    let gets = if as_is.answer.is_loaded() { as_is } else { nvidia };
+    let file = gets.answer.file();
     let missing_symbols = gets.missing_symbols.iter();
     json!({
         "name": consumer.name,
         "object": consumer.object.to_string(),
         "asks": consumer.asks.name(),
         "for": escape_bytes(&consumer.wants),
-        "outcome": map_worlds(&consumer.outcome, |gets| gets.outcome.name()),
-        "path": gets.path.as_deref().map(escape_bytes),
-        "how": gets.how.map(SearchStage::name),
+        "outcome": map_worlds(&consumer.outcome, |gets| gets.answer.outcome().name()),
+        "path": file.map(|file| escape_bytes(&file.path)),
+        "how": file.map(|file| file.how.name()),
         "required": consumer.required.name(),
         "missing_symbols": missing_symbols.map(|symbol| escape_bytes(symbol)).collect::<Value>(),
-        "message": unless_empty(&as_is.message),
-        "cannot_start": consumer.start_failure().map(|failure| &failure.words),
+        "message": unless_empty(as_is.answer.message()),
+        "cannot_start": consumer.start_failure().map(StartFailure::words),
         "program": consumer.program.as_ref().map(ToString::to_string),
         "python": consumer.python.as_ref().map(python),
     })
@@ -291,8 +300,8 @@ fn python(used: &PythonUse) -> Value {
 
 /// The APIs that a process can use: a consumer, or without `consumer` a plain process without its own search paths.
 fn apis(facts: &ImageFacts, asker: &CuptiProcess) -> Value {
-    let consumer = asker.consumer.and_then(|number| facts.consumers.get(number));
-    let apis = facts.tables.apis_of(facts.library).iter();
+    let consumer = asker.consumer.and_then(|number| facts.answers.consumers.get(number));
+    let apis = facts.tables.apis.iter();
     let usable = apis.map(|api| {
         let usable = map_worlds(&asker.reach, |reach| reach.usable(&api.id).name());
         (api.id.clone(), usable)
@@ -309,10 +318,10 @@ fn companion(companion: &CompanionLookup) -> Value {
     json!({
         "name": escape_bytes(&companion.name),
         "asked_by": companion.got.name(),
-        "outcome": companion.outcome.name(),
-        "path": companion.real_path.as_ref().map(ToString::to_string),
-        "how": companion.how.map(SearchStage::name),
-        "message": unless_empty(&companion.message),
+        "outcome": companion.answer.outcome().name(),
+        "path": companion.answer.real_path().map(ToString::to_string),
+        "how": companion.answer.file().map(|file| file.how.name()),
+        "message": unless_empty(companion.answer.message()),
     })
 }
 

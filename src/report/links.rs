@@ -4,7 +4,6 @@ use crate::size::count_words;
 use serde_json::{Value, json};
 
 use super::json_parts::{gap_reports, image_identity, program_version};
-use super::text_layout::joined;
 use crate::facts::object_links::{LackedLibrary, ObjectLinks};
 use crate::judge::outcome::AuditedImage;
 use image_linkage::escape::escape_bytes;
@@ -18,24 +17,23 @@ pub(super) fn asked_words(links: &ObjectLinks) -> Vec<String> {
     let asked = [(links.programs, "program"), (links.libraries, "library")];
     let words = asked.map(|(count, thing)| count_words(count, thing)).join(", ");
     let mut sentences = vec![format!("asked: {words}")];
-    let of_driver = links.from_driver.iter();
-    let of_driver =
-        of_driver.map(|(name, count)| format!("{} ({})", escape_bytes(name), count_words(*count, "object")));
-    if !links.from_driver.is_empty() {
-        sentences.push(format!(
-            "comes with the driver at run time: {}",
-            joined(of_driver, ", ")
-        ));
+    let mut of_driver = Vec::new();
+    for (name, count) in &links.from_driver {
+        of_driver.push(format!("{} ({})", escape_bytes(name), count_words(*count, "object")));
     }
-    let not_asked = [
+    if !of_driver.is_empty() {
+        sentences.push(format!("comes with the driver at run time: {}", of_driver.join(", ")));
+    }
+    let skipped = [
         (links.foreign, "for another processor or loader"),
         (links.denied, "that the user of the image may not load"),
     ];
-    let not_asked = not_asked.iter().filter(|(count, _)| *count > 0);
-    let not_asked = not_asked.map(|(count, what)| format!("{} {what}", count_words(*count, "object")));
-    let not_asked = joined(not_asked, ", ");
+    let mut not_asked = Vec::new();
+    for (count, what) in skipped.into_iter().filter(|(count, _)| *count > 0) {
+        not_asked.push(format!("{} {what}", count_words(count, "object")));
+    }
     if !not_asked.is_empty() {
-        sentences.push(format!("not asked: {not_asked}"));
+        sentences.push(format!("not asked: {}", not_asked.join(", ")));
     }
     sentences
 }

@@ -3,27 +3,30 @@
 //!
 //! Each form is a [`ReportWriter`] of the same [`AuditedImage`]; nothing is decided here.
 
-pub(crate) mod advice;
 pub(crate) mod attestation;
-mod audit_page;
-mod blocks;
-pub(crate) mod build_file;
 mod command;
-pub(crate) mod diff;
 pub(crate) mod explain;
-pub(crate) mod fleet;
 pub(crate) mod github;
 mod gpu_code;
 pub(crate) mod html;
-mod inventory;
 pub(crate) mod json;
 mod json_parts;
 pub(crate) mod junit;
 mod links;
 pub(crate) mod markdown;
-mod markdown_text;
-mod phases;
-pub mod profilers;
+mod page;
+mod page_text;
+/// The pages, one file each, with the JSON form if only that page has it.
+pub mod pages {
+    pub(crate) mod advice;
+    pub(crate) mod build_file;
+    pub(crate) mod diff;
+    pub(crate) mod fleet;
+    pub(crate) mod image;
+    pub(crate) mod image_text;
+    mod phases;
+    pub mod profilers;
+}
 pub mod rules;
 pub(crate) mod sarif;
 pub(crate) mod schemas;
@@ -33,7 +36,7 @@ pub(crate) mod tree;
 mod words;
 mod writer;
 
-pub(crate) use blocks::ReportPage;
+pub(crate) use page::Page;
 pub(crate) use text_layout::wrap_lines;
 pub(crate) use words::verdict_line;
 pub(crate) use writer::ReportWriter;
@@ -45,7 +48,7 @@ use json::JsonReport;
 use junit::JunitReport;
 use markdown::MarkdownReport;
 use sarif::SarifReport;
-use text::{TextLayout, TextReport};
+use text::{TextDetail, TextLayout, TextReport};
 
 use crate::judge::outcome::FailOn;
 use crate::knowledge::Knowledge;
@@ -128,10 +131,11 @@ pub(crate) fn report_writer(
 }
 
 /// A page in the requested form; text for any form that pages lack.
-pub(crate) fn page_text(page: &ReportPage<'_>, format: ReportFormat, width: usize) -> String {
+pub(crate) fn page_text(page: &Page, format: ReportFormat, width: usize) -> String {
+    let detail = TextDetail::Inventory;
     match format {
         ReportFormat::Markdown => page.markdown(),
         ReportFormat::Html => page.html(),
-        _ => page.text(width),
+        _ => page.text(TextLayout { width, detail }),
     }
 }

@@ -60,10 +60,10 @@ fn severity_words(rule: &Rule, phases: &[Phase]) -> String {
 
 /// When the severity is higher than usual, a sentence for each condition.
 pub fn raise_words(rule: &Rule, phases: &[Phase]) -> Vec<String> {
-    let mut conditions: Vec<String> = Vec::new();
-    for (words, ..) in rule.raised() {
-        if !conditions.contains(&words) {
-            conditions.push(words);
+    let mut conditions: Vec<&str> = Vec::new();
+    for raise in &rule.raise {
+        if !conditions.contains(&&*raise.words) {
+            conditions.push(&raise.words);
         }
     }
     let of_rule = conditions.iter().map(|words| raise_sentence(rule, phases, words));
@@ -81,14 +81,14 @@ pub fn raise_words(rule: &Rule, phases: &[Phase]) -> Vec<String> {
 
 /// The raised severities under one condition, such as `if …: error for profiling, warning for training`.
 fn raise_sentence(rule: &Rule, phases: &[Phase], condition: &str) -> String {
-    let raises = || rule.raised().filter(|(words, ..)| words == condition);
-    if let Some((_, severity, _)) = raises().find(|(_, _, columns)| columns.is_empty()) {
-        return format!("if {condition}: {}", severity.name());
+    let raises = || rule.raise.iter().filter(|raise| raise.words == condition);
+    if let Some(raise) = raises().find(|raise| raise.phases.is_empty()) {
+        return format!("if {condition}: {}", raise.severity.name());
     }
     let of_phase = |phase: &Phase| {
         let column = rule.severity_phase(phase);
-        let own = raises().filter(|(_, _, columns)| columns.iter().any(|name| name == column));
-        own.map(|(_, severity, _)| Some(severity)).max().flatten()
+        let own = raises().filter(|raise| raise.phases.iter().any(|name| name == column));
+        own.map(|raise| raise.severity).max()
     };
     let of_severity = |severity: Severity| {
         let asked = phases
@@ -96,8 +96,8 @@ fn raise_sentence(rule: &Rule, phases: &[Phase], condition: &str) -> String {
             .filter(|phase| phase_severity(rule, phase).is_some() && of_phase(phase) == Some(severity));
         let asked: Vec<&str> = asked.map(|phase| phase.name.as_str()).collect();
         // Without a phase, every raise applies.
-        let highest = raises().map(|(_, severity, _)| severity).max();
-        let is_unasked = !rule.off.unasked && rule.severity < severity && highest == Some(severity);
+        let highest = raises().map(|raise| raise.severity).max();
+        let is_unasked = rule.severity.is_some_and(|usual| usual < severity) && highest == Some(severity);
         let for_asked = (!asked.is_empty()).then(|| format!("for {}", asked.join(" and ")));
         let places: Vec<&str> = for_asked
             .as_deref()
@@ -124,7 +124,7 @@ fn in_line(summary: &str) -> String {
 
 /// The severity without a requested phase.
 pub(super) fn unasked(rule: &Rule) -> &'static str {
-    if rule.off.unasked { "off" } else { rule.severity.name() }
+    rule.severity.map_or("off", Severity::name)
 }
 
 pub(super) fn of_phase(rule: &Rule, phase: &Phase) -> &'static str {
@@ -132,10 +132,7 @@ pub(super) fn of_phase(rule: &Rule, phase: &Phase) -> &'static str {
 }
 
 fn phase_severity(rule: &Rule, phase: &Phase) -> Option<Severity> {
-    let column = rule.severity_phase(phase);
-    // `phases` does not list a phase for which the rule is off.
-    let is_on = !rule.off.phases.contains(column);
-    is_on.then(|| rule.phases.get(column).copied().unwrap_or(rule.severity))
+    rule.severity_for(rule.severity_phase(phase))
 }
 
 /// A cell of the table: the usual severity, and the highest one if conditions can raise it.
@@ -149,8 +146,7 @@ fn severity_cell(usual: Option<Severity>, raises: impl Iterator<Item = Severity>
 
 /// The cell of a rule without a phase: the usual severity, and the highest one if conditions can raise it.
 pub fn unasked_cell(rule: &Rule) -> String {
-    let raises = rule.raised().map(|(_, severity, _)| severity);
-    severity_cell((!rule.off.unasked).then_some(rule.severity), raises)
+    severity_cell(rule.severity, rule.raise.iter().map(|raise| raise.severity))
 }
 
 /// The cell of a rule for a phase.
@@ -158,9 +154,10 @@ pub fn phase_cell(rule: &Rule, phase: &Phase) -> String {
     let usual = phase_severity(rule, phase);
     let column = rule.severity_phase(phase);
     let raises = rule
-        .raised()
-        .filter(|(_, _, phases)| phases.is_empty() || phases.iter().any(|name| name == column))
-        .map(|(_, severity, _)| severity);
+        .raise
+        .iter()
+        .filter(|raise| raise.phases.is_empty() || raise.phases.iter().any(|name| name == column))
+        .map(|raise| raise.severity);
     let is_cause = may_fail_phase(rule, phase, usual);
     severity_cell(usual, raises.chain(is_cause.then_some(Severity::Error)))
 }

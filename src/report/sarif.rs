@@ -10,14 +10,14 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use super::build_file::CheckedBuildFile;
 use super::command;
 use super::json_parts::without_nulls;
-use super::markdown_text::escape_markdown;
+use super::markdown::escape_markdown;
+use super::pages::build_file::CheckedFiles;
 use super::words::{fix_words, gap_words, image_name, layer_words, suppression_words};
 use super::writer::ReportWriter;
 use crate::facts::ImageFacts;
-use crate::judge::build_file::StepFinding;
+use crate::judge::file_check::LineFinding;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, FindingLocation, Rule, Severity};
 use image_linkage::digest::DigestHasher;
@@ -86,7 +86,7 @@ impl ReportWriter for SarifReport {
         }
         let gaps = gap_words(facts).map(|gap| notification("gap", "warning", &format!("{reference}: {gap}")));
         self.notifications.extend(gaps);
-        let assumed = facts.assumptions.iter().map(command::assumption_line);
+        let assumed = facts.answers.assumptions.iter().map(command::assumption_line);
         let assumed =
             assumed.map(|words| notification("assumption", "note", &format!("{reference}: assumed: {words}")));
         self.notifications.extend(assumed);
@@ -102,9 +102,11 @@ impl ReportWriter for SarifReport {
         String::new()
     }
 
-    fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
-        let results = checked.report.findings.iter();
-        let results = results.map(|found| step_result(found, self.rule_index(&found.finding), checked.file));
+    fn file_check(&self, checked: &CheckedFiles<'_>) -> io::Result<String> {
+        let results = checked.files.iter().flat_map(|check| {
+            let findings = check.findings.iter();
+            findings.map(|found| step_result(found, self.rule_index(&found.finding), &check.file))
+        });
         Ok(one_run(&json!({
             "tool": tool(&self.rules, &Value::Null),
             // Separates this run from an image's (GitHub, "Uploading more than one SARIF file for a commit").
@@ -180,7 +182,7 @@ struct ResultParts {
 }
 
 /// A result at the lines of its instruction, with the replacement.
-fn step_result(found: &StepFinding, rule_index: Option<usize>, file: &str) -> Value {
+fn step_result(found: &LineFinding, rule_index: Option<usize>, file: &str) -> Value {
     let place = json!({"uri": percent(file.as_bytes())});
     let region = json!({"startLine": found.lines.0, "endLine": found.lines.1});
     // The whole lines of the instruction, up to the start of the next.
@@ -226,12 +228,12 @@ fn descriptor(rule: &Rule, library_name: &str) -> Value {
         "help": {"text": format!("{why}\nTo fix it: {fix}"), "markdown": markdown},
         "helpUri": rule.references.first(),
         // The level without a phase; each result has its own.
-        "defaultConfiguration": {"level": rule.severity.name()},
+        "defaultConfiguration": {"level": rule.usual_severity().name()},
         "properties": {
             // GitHub can filter alerts by tags.
             "tags": [library_name.to_lowercase(), "container"],
             // GitHub's names of the three levels.
-            "problem.severity": match rule.severity {
+            "problem.severity": match rule.usual_severity() {
                 Severity::Error => "error",
                 Severity::Warning => "warning",
                 Severity::Note => "recommendation",

@@ -44,16 +44,15 @@ pub(super) fn styled(style: Style, text: impl AsRef<str>) -> String {
 
 /// The steps of a search in aligned columns. The path comes last because it is the longest.
 pub(super) fn search_table<L: Borrow<TraceLine>>(lines: &[L], indent: &str) -> String {
-    let lines = || lines.iter().map(Borrow::borrow);
-    let width = |column: fn(&TraceLine) -> &str| {
-        let widths = lines().map(|line| column(line).chars().count());
-        widths.max().unwrap_or(0)
-    };
-    let part = width(|line| &line.part);
-    // Bounded, because the longest result is a sentence of the loader, and the paths of other lines should stay near.
-    let result = width(|line| &line.result).min(48);
+    let (mut part, mut result) = (0, 0);
+    for line in lines.iter().map(Borrow::borrow) {
+        part = part.max(line.part.chars().count());
+        // Bounded, because the longest result is a sentence of the loader, and the paths of other lines should stay
+        // near.
+        result = result.max(line.result.chars().count()).min(48);
+    }
     let mut out = String::new();
-    for line in lines() {
+    for line in lines.iter().map(Borrow::borrow) {
         let row = format!("{indent}{:part$}  {:result$}  {}", line.part, line.result, line.path);
         let _ = writeln!(out, "{}", styled(DIM, row.trim_end()));
     }
@@ -75,10 +74,14 @@ pub(crate) fn wrap_lines(text: &str, width: usize) -> String {
     text.lines().map(|line| wrap_line(line, width)).collect()
 }
 
+/// The columns of a terminal with `width` that are used: lines over 110 columns are hard to read.
+pub(super) fn fit_width(width: usize) -> usize {
+    width.clamp(40, 110)
+}
+
 fn wrap(label: &str, text: &str, indent: &str, width: usize) -> String {
-    // Lines over 110 columns are hard to read. Paths and sonames are never broken: they are for copying, and a hyphen
-    // would look like part of them.
-    let options = textwrap::Options::new(width.clamp(40, 110))
+    // Paths and sonames are never broken: they are for copying, and a hyphen would look like part of them.
+    let options = textwrap::Options::new(fit_width(width))
         .initial_indent(label)
         .subsequent_indent(indent)
         .break_words(false)
@@ -106,8 +109,10 @@ pub(super) fn joined(parts: impl IntoIterator<Item: Borrow<str>>, between: &str)
 /// Capitalizes the first letter, if it is ASCII.
 pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
+    match letters.next() {
+        Some(first) => first.to_ascii_uppercase().to_string() + letters.as_str(),
+        None => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -60,10 +60,12 @@ pub(crate) fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
     }
     let loaded = resolution.objects.len();
     let missing = facts::unresolved_objects(resolution).count();
-    let summary = match () {
-        () if resolution.loads() => format!("loads, {}", count_words(loaded, "object")),
-        () if resolution.root.is_none() => "does not load".to_owned(),
-        () => format!("does not load: {missing} of what it needs cannot be had"),
+    let summary = if resolution.loads() {
+        format!("loads, {}", count_words(loaded, "object"))
+    } else if resolution.root.is_none() {
+        "does not load".to_owned()
+    } else {
+        format!("does not load: {missing} of what it needs cannot be had")
     };
     let _ = writeln!(out, "\n{summary}");
     out

@@ -2,7 +2,8 @@
 
 use anstyle::Style;
 
-use super::text_layout::{BAD, DOUBTFUL, GOOD, REMARK, joined, shorten, styled, wrap_line};
+use super::page::Line;
+use super::text_layout::{BAD, DOUBTFUL, GOOD, REMARK, joined, shorten};
 use crate::facts::{ConsumerOutcome, CuptiConsumer, CuptiCopy, ImageFacts, RequestKind};
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::judge::plan::Verdict;
@@ -110,8 +111,8 @@ pub(super) fn platform_name(facts: &ImageFacts) -> String {
 
 /// The number of layers and their uncompressed size.
 pub(super) fn layers_words(facts: &ImageFacts) -> String {
-    let bytes: u64 = facts.layers.iter().map(|layer| layer.bytes).sum();
-    let layers = count_words(facts.layers.len(), "layer");
+    let bytes: u64 = facts.layers.sizes.iter().map(|layer| layer.bytes).sum();
+    let layers = count_words(facts.layers.sizes.len(), "layer");
     format!("{layers}, {}", format_size(bytes))
 }
 
@@ -140,12 +141,9 @@ pub(super) fn gap_words(facts: &ImageFacts) -> impl Iterator<Item = String> {
         .map(|gap| format!("not checked: {}: {}", gap.what, gap.why))
 }
 
-/// The gaps, for a terminal.
-pub(super) fn gap_lines(facts: &ImageFacts, width: usize) -> String {
-    let mark = styled(DOUBTFUL, "not checked:");
-    let gaps = facts.gaps.iter();
-    gaps.map(|gap| wrap_line(&format!("{mark} {}: {}", gap.what, gap.why), width))
-        .collect()
+/// The severity and the rule.
+pub(super) fn finding_name(finding: &Finding) -> String {
+    format!("{}[{}]", finding.severity.name(), finding.rule)
 }
 
 /// The reason of a suppression, and its end date.
@@ -204,29 +202,14 @@ pub(super) fn request_words(consumer: &CuptiConsumer) -> String {
 
 /// The search stage that found a consumer's library.
 fn way_words(gets: &ConsumerOutcome) -> String {
-    let way = gets.how.map(|how| how.text(&gets.objects));
-    way.unwrap_or_default()
+    gets.answer.way().unwrap_or_default()
 }
 
-/// A fact whose first word is coloured.
-pub(super) struct ColouredFact {
-    pub tone: ReportTone,
-    pub word: &'static str,
-    pub rest: String,
-}
-
-impl ColouredFact {
-    /// The fact without its colour.
-    pub(super) fn plain(&self) -> String {
-        self.word.to_owned() + &self.rest
-    }
-}
-
-/// The result of a consumer in the unchanged image.
-pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> ColouredFact {
+/// The result of a consumer in the unchanged image; its first words are coloured.
+pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> Line {
     let gets = &consumer.outcome.as_is;
-    let under_runtime = consumer.outcome.nvidia.outcome;
-    let (tone, word, rest) = match (consumer.unreachable(), gets.outcome, under_runtime) {
+    let under_runtime = consumer.outcome.nvidia.answer.outcome();
+    let (tone, word, rest) = match (consumer.unreachable(), gets.answer.outcome(), under_runtime) {
         (Some(why), ..) => (ReportTone::Doubtful, "is imported by no Python", format!(": {why}")),
         _ if let Some(why) = &consumer.open => (ReportTone::Doubtful, "may get it or not", format!(": {why}")),
         _ if let Some(failure) = consumer.start_failure() => {
@@ -235,14 +218,18 @@ pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> ColouredFact {
             } else {
                 "cannot be loaded"
             };
-            (ReportTone::Bad, word, format!(": {}", failure.words))
+            (ReportTone::Bad, word, format!(": {}", failure.words()))
         }
         (_, RequestOutcome::Loaded, _) if let Some(other) = consumer.unmet_by_itself() => {
             let rest = format!(" where something else has loaded what it lacks: {}", other.message);
             (ReportTone::Doubtful, "gets it", rest)
         }
         (_, RequestOutcome::Loaded, _) => {
-            let path = gets.path.as_deref().map(escape::escape_bytes).unwrap_or_default();
+            let path = gets
+                .answer
+                .file()
+                .map(|file| escape::escape_bytes(&file.path))
+                .unwrap_or_default();
             let other = consumer.other_copies.as_ref().map(|why| format!("; {why}"));
             let rest = format!(" {path}, through {}{}", way_words(gets), other.unwrap_or_default());
             (ReportTone::Good, "gets", rest)
@@ -251,19 +238,26 @@ pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> ColouredFact {
             let once = " in the image as it is; gets it once the container runtime has run ldconfig";
             (ReportTone::Doubtful, "does not get it", once.to_owned())
         }
-        _ => (ReportTone::Bad, "does not get it", format!(": {}", gets.message)),
+        _ => (
+            ReportTone::Bad,
+            "does not get it",
+            format!(": {}", gets.answer.message()),
+        ),
     };
-    ColouredFact { tone, word, rest }
+    Line::default().with(tone.style(), word).and(rest)
 }
 
-/// The programs that load a copy.
-pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
+/// The programs that load a copy; its first words are coloured.
+pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> Line {
     // The stage of a plain dlopen, which has no requesting object to name.
     let found = copy
         .how
         .map(|how| how.text(&ObjectNames::default()))
         .unwrap_or_default();
-    let users = copy.used_by.iter().filter_map(|number| facts.consumers.get(*number));
+    let users = copy
+        .used_by
+        .iter()
+        .filter_map(|number| facts.answers.consumers.get(*number));
     let users = joined(users.map(|user| &*user.name), ", ");
     let used = if users.is_empty() {
         String::new()
@@ -294,14 +288,14 @@ pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
             "loaded",
             format!(" by {users}; not by its soname alone"),
         ),
-        (false, false) if facts.status_is_open.is_some() => {
+        (false, false) if facts.answers.status_is_open.is_some() => {
             let how = " by its soname: known only when it runs";
             (ReportTone::Doubtful, "loadable or not", how.to_owned())
         }
         (false, false) if copy.private => (ReportTone::Remark, "for its own tool alone", String::new()),
         (false, false) => (ReportTone::Bad, "not loadable", " by its soname".to_owned()),
     };
-    ColouredFact { tone, word, rest }
+    Line::default().with(tone.style(), word).and(rest)
 }
 /// The lines of a fix for pasting: Dockerfile instructions, then commands with a prompt.
 pub(super) fn fix_lines(finding: &Finding) -> impl Iterator<Item = String> {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::build_file::CheckedBuildFile;
+use super::pages::build_file::CheckedFiles;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 
 /// A report on all images of a run, written image by image, so that only one is in memory.
@@ -18,10 +18,10 @@ pub(crate) trait ReportWriter {
         String::new()
     }
 
-    /// The whole report on a checked Dockerfile.
+    /// The whole report on checked Dockerfiles and locks.
     ///
-    /// Errors: Those of the form's writer, or that the form does not support Dockerfiles.
-    fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String>;
+    /// Errors: Those of the form's writer, or that the form does not support them.
+    fn file_check(&self, checked: &CheckedFiles<'_>) -> io::Result<String>;
 
     /// Ends the report of a run with exit status `exit`.
     ///

@@ -244,7 +244,7 @@ fn github_pushes_only_what_passes_and_shows_it_either_way() {
 
 /// Runs the audit script of our action as a GitHub runner does. Returns the exit code, the annotations, the outputs and
 /// the summary.
-fn action(images: &str, phases: &str) -> (i32, [String; 3]) {
+fn action(files: &str, images: &str, phases: &str) -> (i32, [String; 3]) {
     let text = fs::read_to_string(repository("action.yml")).unwrap();
     let file: Value = serde_saphyr::from_str(&text).unwrap();
     let steps = file["runs"]["steps"].as_array().unwrap();
@@ -263,6 +263,7 @@ fn action(images: &str, phases: &str) -> (i32, [String; 3]) {
         .env("GITHUB_OUTPUT", at("outputs"))
         .env("GITHUB_STEP_SUMMARY", at("summary"))
         .envs([
+            ("FILES", files),
             ("IMAGES", images),
             ("CUPTI_AUDIT_PHASE", phases),
             ("CUPTI_AUDIT_FAIL_ON", "error"),
@@ -279,7 +280,7 @@ fn action(images: &str, phases: &str) -> (i32, [String; 3]) {
 #[test]
 fn our_action_shows_what_was_found_and_fails_where_it_does_not_pass() {
     let outputs = |code: i32| format!("exit-code={code}\nsarif=TEMP/cupti-audit.sarif\n");
-    let (code, [printed, said, summary]) = action("oci:testdata/images/devel", "training,profiling");
+    let (code, [printed, said, summary]) = action("", "oci:testdata/images/devel", "training,profiling");
     assert_eq!((code, said), (0, outputs(0)));
     assert!(!printed.contains("::error"), "{printed}");
     assert!(
@@ -289,16 +290,27 @@ fn our_action_shows_what_was_found_and_fails_where_it_does_not_pass() {
 
     // Spaces or newlines separate images; the highest severity counts.
     let both = "oci:testdata/images/devel\n  oci:testdata/images/headers-only ";
-    let (code, [printed, said, summary]) = action(both, "");
+    let (code, [printed, said, summary]) = action("", both, "");
     assert_eq!((code, said), (1, outputs(1)));
     assert!(printed.contains("::error title=headers-only-cupti"), "{printed}");
     assert_eq!(summary.matches("\n## ").count(), 1, "{summary}");
 
-    let (code, [_, said, summary]) = action("oci:testdata/images/not-there", "training");
+    let (code, [_, said, summary]) = action("", "oci:testdata/images/not-there", "training");
     assert_eq!((code, said), (2, outputs(2)));
     assert!(summary.contains("was not audited"), "{summary}");
     // An argument that looks like an option is an image that does not exist.
-    assert_eq!(action("--version", "").0, 2);
+    assert_eq!(action("", "--version", "").0, 2);
+
+    // Files are checked before images are read, and alone.
+    let (code, [_, said, summary]) = action("docs/ci/Dockerfile", "oci:testdata/images/devel", "");
+    assert_eq!((code, said), (0, outputs(0)));
+    assert!(
+        summary.starts_with("## · docs/ci/Dockerfile: no known trap"),
+        "{summary}"
+    );
+    assert_eq!(summary.matches("\n## ").count(), 1, "{summary}");
+    let (code, [printed, said, _]) = action("testdata/mistakes/Dockerfile", "", "");
+    assert_eq!((code, said.as_str()), (0, "exit-code=0\n"), "{printed}");
 }
 
 #[test]

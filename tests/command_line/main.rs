@@ -35,7 +35,6 @@ mod ci;
 mod cli;
 mod gate;
 mod gpu_evidence;
-mod other_library;
 mod pages;
 mod reports;
 mod rules;

@@ -1,7 +1,7 @@
 //! The findings of every rule for every fixture image and phase; and checks of the rules themselves.
 
 use cupti_audit::knowledge::file_interest::cupti_options;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::judge::plan::profilers::assess_tools;
 use cupti_audit::judge::plan::profilers::installed_tools::find_installed_tools;
 use cupti_audit::judge::plan::{self, PlanInput};
-use cupti_audit::judge::rule::{self, Finding, Rule, RuleQuestion, RuleSubject, Severity, UnmetNeed};
+use cupti_audit::judge::rule::{self, Finding, Rule, RuleQuestion, Severity};
 use cupti_audit::knowledge::{Knowledge, SEVERITY_PHASES};
 use image_linkage::loader::CpuLevel;
 use image_linkage::rootfs::FileCredentials;
@@ -65,7 +65,6 @@ const WITHOUT_COUNTERS: [&str; 1] = ["wrong-class"];
 struct Judged {
     /// The fixture name, with the platform if it has several.
     name: String,
-    subjects: Vec<RuleSubject>,
     /// The findings by phase.
     findings: BTreeMap<&'static str, Vec<Finding>>,
 }
@@ -129,7 +128,7 @@ fn running(name: &str) -> Vec<Judged> {
 /// An image with a CUPTI of this release, on a MIG instance of a GPU.
 fn of_release(name: &str, version: &str) -> Judged {
     let mut facts = facts(name, "linux/amd64");
-    for copy in &mut facts.copies {
+    for copy in &mut facts.answers.copies {
         version.clone_into(&mut copy.version.as_mut().unwrap().0);
     }
     let devices = ("NVIDIA_VISIBLE_DEVICES".to_owned(), "MIG-6f2e".to_owned());
@@ -165,18 +164,18 @@ fn read(reference: &str, platform: &str) -> ImageFacts {
 fn judge(name: String, facts: &ImageFacts) -> Judged {
     let knowledge = Knowledge::built_in();
     let rules = image_rules();
-    let subjects = rule::image_subjects(facts);
+    let hits = rule::find_hits(facts);
     let installed = find_installed_tools(facts, &knowledge.profilers, &[]);
     let known = PlanInput {
         facts,
         rules: &rules,
-        subjects: &subjects,
+        hits: &hits,
         profilers: &knowledge.profilers,
         tools: &assess_tools(facts, &installed, &knowledge.profilers),
     };
     let findings = ASKED.map(|asked| {
         let phases = knowledge.phases_named(&[asked.to_owned()]);
-        let mut findings = rule::judge_subjects(&rules, &subjects, &phases);
+        let mut findings = rule::judge_hits(&rules, &hits, &phases);
         for phase in &phases {
             let unmet = plan::plan_phase(&known, phase).unmet;
             plan::add_unmet_needs(&known, phase, &unmet, &mut findings);
@@ -185,7 +184,6 @@ fn judge(name: String, facts: &ImageFacts) -> Judged {
     });
     Judged {
         name,
-        subjects,
         findings: findings.into(),
     }
 }
@@ -316,52 +314,11 @@ fn every_rule_says_what_it_has_to() {
             assert!(reference.starts_with("https://"), "{id}: {reference}");
         }
         for name in SEVERITY_PHASES {
-            let says = rule.phases.contains_key(name) || rule.off.phases.contains(name);
+            let says = rule.phases.contains_key(name);
             assert!(says, "{id} does not say how grave it is for {name}");
         }
-        assert!(!rule.phases.is_empty(), "{id} is off for every phase");
+        assert!(rule.phases.values().any(Option::is_some), "{id} is off for every phase");
     }
-}
-
-#[test]
-fn every_subject_has_the_fields_of_its_kind() {
-    let mut kinds = BTreeSet::new();
-    let need = UnmetNeed {
-        what: String::new(),
-        words: String::new(),
-        evidence: Vec::new(),
-        other_build: false,
-    };
-    let need = RuleSubject::of_unmet_need("training", "needs", need);
-    for subject in ALL.iter().flat_map(|judged| &judged.subjects).chain([&need]) {
-        kinds.insert(subject.kind.name());
-        let has: BTreeSet<&str> = subject.fields.keys().copied().collect();
-        let lists: BTreeSet<&str> = subject.kind.fields().iter().map(|field| field.name).collect();
-        assert_eq!(has, lists, "{}", subject.kind.name());
-        for field in subject.kind.fields() {
-            let value = &subject.fields[field.name];
-            assert!(
-                field.allows(value),
-                "{} of {}: {value}",
-                field.name,
-                subject.kind.name()
-            );
-        }
-    }
-    let mut all: BTreeSet<&str> = rule::SubjectKind::ALL.iter().map(|kind| kind.name()).collect();
-    // Subjects of a run, not of an image.
-    for kind in [
-        rule::SubjectKind::Suppression,
-        rule::SubjectKind::Tool,
-        rule::SubjectKind::Rivals,
-        rule::SubjectKind::Gpu,
-        rule::SubjectKind::GpuCode,
-        rule::SubjectKind::Link,
-        rule::SubjectKind::BuildStep,
-    ] {
-        all.remove(kind.name());
-    }
-    assert_eq!(kinds, all, "every kind is in some fixture");
 }
 
 #[test]

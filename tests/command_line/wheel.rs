@@ -150,6 +150,10 @@ fn uvx_runs_an_audit_from_the_wheel() {
     assert!(said.starts_with("✓ "), "{said}");
 }
 
+/// PyTorch in a lock, with a wheel for Linux that lacks its packages, and with one for macOS alone.
+const LINUX: &str = "version = \"2.0.1\"\nfiles = [{file = \"torch-2.0.1-cp310-cp310-manylinux1_x86_64.whl\"}]\n[package.dependencies]\nfilelock = \"*\"";
+const MAC: &str = "version = \"2.0.1\"\nfiles = [{file = \"torch-2.0.1-cp310-none-macosx_11_0_arm64.whl\"}]";
+
 /// The hooks of docs/ci.md, by the real pre-commit.
 #[test]
 fn the_hooks_pass_good_files_and_refuse_bad_ones() {
@@ -169,8 +173,10 @@ fn the_hooks_pass_good_files_and_refuse_bad_ones() {
         .replace("cupti-audit==0.1.0", &wheel.display().to_string());
     fs::write(folder.path().join(".pre-commit-config.yaml"), config).unwrap();
     output(Command::new("git").args(["init", "-q"]).current_dir(&folder));
-    let run = |dockerfile: &str, settings: &str| {
+    let run = |dockerfile: &str, lock: &str, settings: &str| {
         fs::write(folder.path().join("Dockerfile"), dockerfile).unwrap();
+        let lock = format!("[[package]]\nname = \"torch\"\n{lock}\n");
+        fs::write(folder.path().join("poetry.lock"), lock).unwrap();
         fs::write(folder.path().join("cupti-audit.yaml"), settings).unwrap();
         output(Command::new("git").args(["add", "-A"]).current_dir(&folder));
         let mut command = Command::new("python3");
@@ -192,12 +198,16 @@ fn the_hooks_pass_good_files_and_refuse_bad_ones() {
             .collect();
         (ran.status.code(), ends.join(" "), said.clone())
     };
-    let (code, ends, said) = run("FROM nvidia/cuda:12.4.0-devel-ubuntu22.04\n", "fail-on: warning\n");
-    assert_eq!((code, ends.as_str()), (Some(0), "Passed Passed"), "{said}");
+    let (code, ends, said) = run("FROM nvidia/cuda:12.4.0-devel-ubuntu22.04\n", MAC, "fail-on: warning\n");
+    assert_eq!((code, ends.as_str()), (Some(0), "Passed Passed Passed"), "{said}");
     let bad = "FROM nvidia/cuda:12.4.0-devel-ubuntu22.04\nRUN pip install nvidia-cuda-cupti-cu13\n";
-    let (code, ends, said) = run(bad, "fail-on: error\n");
-    assert_eq!((code, ends.as_str()), (Some(1), "Failed Passed"), "{said}");
+    let (code, ends, said) = run(bad, LINUX, "fail-on: error\n");
+    assert_eq!((code, ends.as_str()), (Some(1), "Failed Failed Passed"), "{said}");
     assert!(said.contains("placeholder-package"), "{said}");
-    let (code, ends, said) = run("FROM scratch\n", "fail-on: sometimes\n");
-    assert_eq!((code, ends.as_str()), (Some(1), "Failed Failed"), "{said}");
+    assert!(
+        said.contains("poetry.lock:2: torch 2.0.1 links libcupti.so.11.7"),
+        "{said}"
+    );
+    let (code, ends, said) = run("FROM scratch\n", MAC, "fail-on: sometimes\n");
+    assert_eq!((code, ends.as_str()), (Some(1), "Failed Failed Failed"), "{said}");
 }

@@ -302,7 +302,7 @@ END
 tar --xattrs --xattrs-include='*' -cf ../root.tar .
 "#;
 
-/// A `BuildKit` before 24 loses what the Dockerfile says; the classic builder does not.
+/// A `BuildKit` before 24 loses what docs/dockerfile.md says; the classic builder does not.
 fn lost(images: &Images) {
     images.need("lost:1");
     let builder = &images.builder;

@@ -14,9 +14,9 @@ pub fn run(kit: &Kit, case: &Case, image: &Image, file: &BuildFile) -> Outcome {
     let failure = probe(case, &image.branch("built"), &file.text, &mut log);
     let report = check(kit, case, image, &file.text);
     let fixed = check(kit, case, image, &file.fixed);
-    let findings = report["findings"].as_array().into_iter().flatten();
+    let findings = report["files"][0]["findings"].as_array().into_iter().flatten();
     let first = findings.clone().find(|finding| finding["rule"] == case.rule);
-    let is_told_again = fixed["findings"]
+    let is_told_again = fixed["files"][0]["findings"]
         .as_array()
         .unwrap()
         .iter()

@@ -31,7 +31,7 @@ fn facts(layer: &Layer, command: &[&str]) -> ImageFacts {
 /// Each copy as `file: version by source, of package version`.
 fn copies(layer: &Layer) -> Vec<String> {
     let facts = facts(layer, &[]);
-    let said = facts.copies.iter().map(|copy| {
+    let said = facts.answers.copies.iter().map(|copy| {
         let version = copy.version.as_ref();
         let version = version.map_or("?".to_owned(), |(version, by)| format!("{version} by {}", by.name()));
         let owner = format!("{} {}", copy.owner.name, copy.owner.version.as_deref().unwrap_or("?"));
@@ -95,7 +95,9 @@ fn a_command_that_is_no_executable_or_no_whole_program_does_not_start() {
         (&*relocatable, "the object is no program"),
         (program.split_at(100).0, "the object is cut off"),
     ] {
-        let failure = facts(&Layer::new().executable("bin/app", bytes), &["/bin/app"]).command_failure;
+        let failure = facts(&Layer::new().executable("bin/app", bytes), &["/bin/app"])
+            .answers
+            .command_failure;
         assert_eq!(failure.unwrap().words, format!("/bin/app: exec format error: {why}"));
     }
     let app = Elf::executable().needed("libcupti.so.12").build();
@@ -103,7 +105,9 @@ fn a_command_that_is_no_executable_or_no_whole_program_does_not_start() {
     let denied = Layer::new()
         .executable("lib64/ld-linux-x86-64.so.2", loader)
         .file("bin/app", app);
-    let consumers = facts(&denied, &["/bin/app"]).consumers;
-    let words = consumers.iter().map(|app| app.start_failure().unwrap().words.clone());
+    let consumers = facts(&denied, &["/bin/app"]).answers.consumers;
+    let words = consumers
+        .iter()
+        .map(|app| app.start_failure().unwrap().words().to_owned());
     assert_eq!(words.collect::<Vec<_>>(), ["/bin/app: Permission denied"]);
 }

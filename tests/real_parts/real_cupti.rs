@@ -178,10 +178,10 @@ fn said(facts: &ImageFacts) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut lines = vec![format!(
         "{} / {}",
-        facts.status.as_is.name(),
-        facts.status.nvidia.name()
+        facts.answers.status.as_is.name(),
+        facts.answers.status.nvidia.name()
     )];
-    for copy in &facts.copies {
+    for copy in &facts.answers.copies {
         let version = copy.version.as_ref().map_or("?", |(version, _)| version);
         let owner = [copy.owner.kind.name(), " ", &copy.owner.name].concat();
         lines.push(format!(
@@ -191,15 +191,13 @@ fn said(facts: &ImageFacts) -> String {
             copy.layer
         ));
     }
-    for consumer in &facts.consumers {
+    for consumer in &facts.answers.consumers {
         let gets = |world| {
-            let gets = consumer.outcome.get(world);
-            let path = gets.path.as_deref().map(text);
-            let how = gets.how.map(image_linkage::loader::SearchStage::name);
-            path.map_or_else(
-                || gets.outcome.name().to_owned(),
-                |path| format!("{path} by {}", how.unwrap_or_default()),
-            )
+            let answer = &consumer.outcome.get(world).answer;
+            match answer.file() {
+                Some(file) => format!("{} by {}", text(&file.path), file.how.name()),
+                None => answer.outcome().name().to_owned(),
+            }
         };
         let (as_is, nvidia) = (gets(World::AsIs), gets(World::Nvidia));
         let both = if as_is == nvidia {

@@ -121,17 +121,21 @@ fn real(root: &Root, path: &str) -> Said {
 }
 
 fn ours(facts: &ImageFacts, path: &str) -> Said {
-    if facts.undecided.iter().any(|opener| opener.object.to_string() == path) {
+    if facts
+        .answers
+        .undecided
+        .iter()
+        .any(|opener| opener.object.to_string() == path)
+    {
         return Said::Undecided;
     }
-    let mut consumers = facts.consumers.iter();
+    let mut consumers = facts.answers.consumers.iter();
     let Some(consumer) = consumers.find(|consumer| consumer.object.to_string() == path) else {
         return Said::Silent;
     };
-    let gets = &consumer.outcome.as_is;
-    match gets.outcome {
-        RequestOutcome::Loaded => Said::Gets(String::from_utf8_lossy(gets.path.as_deref().unwrap()).into_owned()),
-        _ => Said::Fails(gets.message.clone()),
+    match &consumer.outcome.as_is.answer.got {
+        Ok(file) => Said::Gets(String::from_utf8_lossy(&file.path).into_owned()),
+        Err(failure) => Said::Fails(failure.message.clone()),
     }
 }
 
@@ -177,12 +181,16 @@ fn by_link(folder: &str) -> (bool, bool, RequestOutcome, bool) {
         matches!(crate::chroot::answer(&output), Answer::Opened { .. })
     };
     let facts = crate::facts_of_root::facts(&root, "/", &[], &[]);
-    let asker = facts.consumers.iter().find(|consumer| consumer.name == "libuser.so");
+    let asker = facts
+        .answers
+        .consumers
+        .iter()
+        .find(|consumer| consumer.name == "libuser.so");
     let asker = asker.unwrap();
     (
         loads("/opt/real/libuser.so"),
         loads(&format!("/{link}")),
-        asker.outcome.as_is.outcome,
+        asker.outcome.as_is.answer.outcome(),
         asker.open.is_some(),
     )
 }
@@ -226,9 +234,12 @@ fn by_chain(of_program: &[&str], of_middle: &[&str]) -> (bool, bool) {
     root.add(&layer);
     let starts = root.asked("/opt/bin/whole", &["/opt/bin/whole"]).output().unwrap();
     let facts = crate::facts_of_root::facts(&root, "/", &[], &[]);
-    let asker = facts.consumers.iter().find(|consumer| consumer.name == "libend.so.1.2");
-    let gets = asker.unwrap().outcome.as_is.outcome;
-    (starts.status.success(), gets == RequestOutcome::Loaded)
+    let asker = facts
+        .answers
+        .consumers
+        .iter()
+        .find(|consumer| consumer.name == "libend.so.1.2");
+    (starts.status.success(), asker.unwrap().outcome.as_is.answer.is_loaded())
 }
 
 #[test]
@@ -262,7 +273,7 @@ fn the_tokens_of_a_preloaded_path_mean_what_they_mean_to_the_loader() {
         let really = matches!(crate::chroot::answer(&output), Answer::Opened { .. });
         let facts = crate::facts_of_root::facts(&root, "/", &[("LD_PRELOAD", &path)], &[]);
         assert_eq!(
-            (really, facts.plain.as_is.resolution.loads()),
+            (really, facts.answers.plain.as_is.resolution.loads()),
             (loads, loads),
             "{token}"
         );

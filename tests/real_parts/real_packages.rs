@@ -261,7 +261,7 @@ fn rpm_owners(root: &Root) -> BTreeMap<String, String> {
         let version = copy.owner.version.clone().unwrap_or_default();
         format!("{} {version}", copy.owner.name).trim().to_owned()
     };
-    let copies = facts.copies.iter();
+    let copies = facts.answers.copies.iter();
     copies.map(|copy| (copy.real_path.to_string(), owner(copy))).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Compares the missing symbols in the audit with the real `ld.so`, if LD_LIBRARY_PATH has an older CUPTI.
 
 use crate::chroot::Root;
-use cupti_audit::facts::{ConsumerOutcome, RequestOutcome};
+use cupti_audit::facts::ConsumerOutcome;
 use testkit::layer::Layer;
 
 const NEW: &str = "nvidia-cuda-cupti-cu12-12.4.127";
@@ -89,7 +89,7 @@ fn outcome(root: &Root, path: &str) -> ConsumerOutcome {
     let (_, path) = path.split_once('=').unwrap();
     let facts = crate::facts_of_root::facts(root, "/", &[("LD_LIBRARY_PATH", path)], &[]);
     let is_program = |object: &str| object == "/opt/bin/program";
-    let mut consumers = facts.consumers.iter();
+    let mut consumers = facts.answers.consumers.iter();
     let consumer = consumers.find(|consumer| is_program(&consumer.object.to_string()));
     consumer.unwrap().outcome.as_is.clone()
 }
@@ -143,7 +143,7 @@ fn a_library_without_versions_does_for_nobody_who_was_linked_with_one() {
             String::from_utf8_lossy(&real.stderr)
         );
         let ours = outcome(&root, path);
-        assert_eq!(ours.outcome == RequestOutcome::Loaded, loads, "{}", ours.message);
+        assert_eq!(ours.answer.is_loaded(), loads, "{}", ours.answer.message());
         agreed += 1;
     }
     println!("{agreed} of 3 libraries with and without versions agree with the real loader");

@@ -909,3 +909,32 @@ fn the_file_or_folder_behind_a_link_is_written_also_if_it_is_missing_or_empty() 
             .all(|file| at(file).is_file())
     );
 }
+
+/// The layer was read before and is in the cache.
+#[test]
+fn does_a_dry_run_say_like_the_real_run_that_a_layer_is_missing() {
+    let place = Place::new();
+    let layer = Layer::new().file("lone", "text");
+    let image = Image::new("linux/amd64").layer("add", &layer, Compression::Gzip);
+    let blob = place
+        .path()
+        .join("image/blobs")
+        .join(image.blobs().next().unwrap().digest.replace(':', "/"));
+    let mut layout = Layout::new();
+    layout.add("", &[image]);
+    layout.write_to(&place.path().join("image")).unwrap();
+    let (image, cache) = (
+        place.of("oci", "image"),
+        place.path().join("cache").display().to_string(),
+    );
+    let say = |more: &[&str]| {
+        let line = ["slim", "--no-config", "--cache-dir", &cache, &image, "-p", "inference"];
+        program(&[&line, more].concat()).output().unwrap()
+    };
+    assert!(say(&["--dry-run"]).status.success());
+    fs::remove_file(blob).unwrap();
+    let out = place.of("oci", "out");
+    let [dry, real] = [&["--dry-run"][..], &["-o", &out]].map(say);
+    assert_eq!((dry.status.code(), real.status.code()), (Some(2), Some(2)));
+    assert_eq!(dry.stderr, real.stderr);
+}

@@ -7,7 +7,7 @@ use std::process::Command;
 use cupti_audit::facts::{self, ImageFacts, ReadLayers};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
-use image_linkage::loader::{CpuLevel, RequestOutcome};
+use image_linkage::loader::CpuLevel;
 use image_source::RootfsDir;
 use image_source::{Image, ImageSource, OpenRequest, OpenedLayers};
 use serde::Deserialize;
@@ -137,12 +137,11 @@ impl Environment {
     /// The result of the program with this name, according to the audit.
     pub fn ours(&self, world: World, consumer: &str) -> Answer {
         let facts = self.facts(world);
-        let mut consumers = facts.consumers.iter();
+        let mut consumers = facts.answers.consumers.iter();
         let gets = &consumers.find(|found| found.name == consumer).unwrap();
-        let gets = &gets.outcome.as_is;
-        match (gets.outcome, &gets.real_path) {
-            (RequestOutcome::Loaded, Some(path)) => Answer::Opened(path.to_string()),
-            _ => Answer::Failed(gets.message.clone()),
+        match &gets.outcome.as_is.answer.got {
+            Ok(file) => Answer::Opened(file.real_path.to_string()),
+            Err(failure) => Answer::Failed(failure.message.clone()),
         }
     }
 

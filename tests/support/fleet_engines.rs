@@ -79,8 +79,7 @@ fn cloud_run() -> Workers {
     }
 }
 
-/// AWS Batch ("Job environment variables", "Array jobs") with its parameters replaced. A local folder replaces the
-/// bucket.
+/// AWS Batch ("Job environment variables", "Array jobs") with its parameters replaced.
 fn aws_batch() -> Workers {
     let (definition, job) = (
         manifest("aws-batch/job-definition.json"),
@@ -89,15 +88,12 @@ fn aws_batch() -> Workers {
     let container = &definition["containerProperties"];
     let mut arguments = texts(&container["command"]);
     for (name, value) in definition["parameters"].as_object().unwrap() {
-        let value = value.as_str().unwrap().replace("s3://BUCKET/fleet", "/fleet/results");
         let reference = format!("Ref::{name}");
-        arguments
-            .iter_mut()
-            .filter(|argument| **argument == reference)
-            .for_each(|argument| argument.clone_from(&value));
+        for argument in arguments.iter_mut().filter(|argument| **argument == reference) {
+            value.as_str().unwrap().clone_into(argument);
+        }
     }
-    let mut environment = variables(&container["environment"]);
-    environment.extend(variables(&job["containerOverrides"]["environment"]));
+    let mut environment = variables(&job["containerOverrides"]["environment"]);
     environment.push(("AWS_BATCH_JOB_ATTEMPT".to_owned(), "1".to_owned()));
     Workers {
         count: job["arrayProperties"]["size"].as_u64().unwrap(),

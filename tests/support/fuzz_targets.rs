@@ -10,7 +10,7 @@ use cupti_audit::facts::{GatherOptions, ReadLayers, StartOverrides, gather_facts
 use cupti_audit::judge::audit::judge_image;
 use cupti_audit::knowledge::file_interest::cupti_options;
 use cupti_audit::knowledge::patterns::compile_glob;
-use cupti_audit::knowledge::rule::compile_rule;
+use cupti_audit::knowledge::rule::Rule;
 use cupti_audit::knowledge::yaml_text::YamlText;
 use cupti_audit::knowledge::{Knowledge, matches_name_pattern};
 use image_linkage::layer::{
@@ -335,7 +335,7 @@ fn seeds_of_rules() -> Vec<Vec<u8>> {
 fn read_rule(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let phases = ["training", "serving"];
-    drop(compile_rule("fuzzed", YamlText::of(text), &phases, &["cupti"]));
+    drop(Rule::read("missing-dependency", YamlText::of(text), &phases));
 }
 
 fn read_config(bytes: &[u8]) {

@@ -6,7 +6,7 @@ use cupti_audit::facts::{
     CuptiConsumer, CuptiCopy, ImageFacts, ProcessContext, RequestKind, World, opened_object, unresolved_objects,
 };
 use image_linkage::elf::ByteString;
-use image_linkage::loader::{LoadResolution, RequestOutcome};
+use image_linkage::loader::LoadResolution;
 
 use crate::chroot::{Answer, Root, answer, is_of_every_process};
 
@@ -56,7 +56,7 @@ impl Judge<'_> {
                 self.open("/probe", &text, None),
             );
         }
-        for copy in &facts.copies {
+        for copy in &facts.answers.copies {
             let path = copy.real_path.to_string();
             ask(
                 format!("dlopen {path}"),
@@ -70,7 +70,7 @@ impl Judge<'_> {
                 yes(loadable),
             );
         }
-        for consumer in &facts.consumers {
+        for consumer in &facts.answers.consumers {
             let what = format!("{} asks", consumer.object);
             ask(what, consumer_gets(context, consumer), self.consumer(consumer));
             let what = format!("{} with every symbol bound", consumer.object);
@@ -156,8 +156,11 @@ fn program(consumer: &CuptiConsumer) -> String {
 
 fn names(facts: &ImageFacts) -> Vec<ByteString> {
     let mut names: Vec<ByteString> = NAMES.iter().map(|name| name.as_bytes().into()).collect();
-    names.extend([facts.plain.as_is.name.clone(), facts.plain.nvidia.name.clone()]);
-    names.extend(facts.copies.iter().filter_map(|copy| copy.soname.clone()));
+    names.extend([
+        facts.answers.plain.as_is.name.clone(),
+        facts.answers.plain.nvidia.name.clone(),
+    ]);
+    names.extend(facts.answers.copies.iter().filter_map(|copy| copy.soname.clone()));
     names.sort();
     names.dedup();
     names
@@ -187,13 +190,13 @@ pub fn objects(resolution: &LoadResolution) -> Vec<String> {
 
 fn consumer_gets(context: &ProcessContext, consumer: &CuptiConsumer) -> Answer {
     let gets = consumer.outcome.get(context.world);
-    match (gets.outcome, gets.other_failures.first()) {
-        (RequestOutcome::Loaded, None) => Answer::Opened {
-            path: gets.path.as_deref().map(text).unwrap_or_default(),
+    match (&gets.answer.got, gets.other_failures.first()) {
+        (Ok(file), None) => Answer::Opened {
+            path: text(&file.path),
             objects: Vec::new(),
         },
-        (RequestOutcome::Loaded, Some(other)) => failed(&other.message),
-        _ => failed(&gets.message),
+        (Ok(_), Some(other)) => failed(&other.message),
+        (Err(failure), _) => failed(&failure.message),
     }
 }
 

@@ -11,13 +11,14 @@ mod layers;
 mod public_names;
 mod refresh;
 mod rules_page;
+mod style;
 mod tools_page;
 
 use std::process::ExitCode;
 
 use layers::CircleCheck;
 
-const USAGE: &str = "usage: cargo xtask fixtures|docs|refresh|layers [--check]
+const USAGE: &str = "usage: cargo xtask fixtures|docs|refresh|layers|style [--check]
 
 fixtures          write testdata/images/<name>/ from testdata/images/src/<name>.yaml
 docs              write docs/rules.md from rules/*.yaml, docs/tools.md from profiles/
@@ -25,7 +26,10 @@ refresh           add to profiles/cupti what the package index has: the wheels o
 refresh --again   read all of it again
 … --check         compare instead; the exit code is 1 where something differs
 layers --check    compare the imports of src/ and crates/ with the floors of ARCHITECTURE.md, list circles and count what is public
-layers --circles  the same, and circles of more than two files are a failure";
+layers --circles  the same, and circles of more than two files are a failure
+style             count closures bound by let, match (), names bound twice and small files
+style --list      the same with the places
+style --check     the same; the exit code is 1 above a limit of xtask/src/style.rs";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -40,6 +44,8 @@ fn main() -> ExitCode {
         ["refresh", "--check"] => refresh::check(),
         ["layers", "--check"] => layers::check(CircleCheck::Listed),
         ["layers", "--circles"] => layers::check(CircleCheck::Refused),
+        ["style"] => style::count(""),
+        ["style", option @ ("--list" | "--check")] => style::count(option),
         _ => Err(USAGE.into()),
     };
     match result {

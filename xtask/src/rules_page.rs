@@ -49,7 +49,7 @@ fn section(out: &mut String, rule: &Rule, phases: &[Phase]) {
     if !raises.is_empty() {
         out.push('\n');
     }
-    let message = rule.message_with_fields();
+    let message = rule.message.with_field_names();
     if has_own_words(&message) {
         let _ = writeln!(out, "**Message:** {}\n", in_code(&message));
     }

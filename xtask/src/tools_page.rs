@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use cupti_audit::knowledge::{
     ConsumerProfile, FailureImpact, FrameworkRelease, Knowledge, ProfileEvidence, Profiler, RequestKind,
 };
-use cupti_audit::report::profilers::cupti_need_words;
+use cupti_audit::report::pages::profilers::cupti_need_words;
 
 /// The start of the tools page.
 const HEAD: &str = "\

@@ -29,9 +29,9 @@ impl Reader<'_> {
                 compute(left?, *op, right?)
             }
             _ => {
-                let is_other = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
                 let text = expression.span.slice(&state.script.text).to_owned();
-                for name in text.split(is_other).filter(|name| is_name(name)) {
+                let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+                for name in words.filter(|word| is_name(word)) {
                     self.set_unknown(name, state);
                 }
                 None
@@ -48,19 +48,19 @@ fn plain_number(text: &str) -> Option<i64> {
 }
 
 fn compute(left: i64, op: Binary, right: i64) -> Option<i64> {
-    let truth = |holds: bool| Some(i64::from(holds));
-    match op {
-        Binary::Multiply => left.checked_mul(right),
-        Binary::Divide => left.checked_div(right),
-        Binary::Modulo => left.checked_rem(right),
-        Binary::Add => left.checked_add(right),
-        Binary::Subtract => left.checked_sub(right),
-        Binary::LessThan => truth(left < right),
-        Binary::LessThanOrEqual => truth(left <= right),
-        Binary::GreaterThan => truth(left > right),
-        Binary::GreaterThanOrEqual => truth(left >= right),
-        Binary::Equal => truth(left == right),
-        Binary::NotEqual => truth(left != right),
-        _ => None,
-    }
+    let holds = match op {
+        Binary::Multiply => return left.checked_mul(right),
+        Binary::Divide => return left.checked_div(right),
+        Binary::Modulo => return left.checked_rem(right),
+        Binary::Add => return left.checked_add(right),
+        Binary::Subtract => return left.checked_sub(right),
+        Binary::LessThan => left < right,
+        Binary::LessThanOrEqual => left <= right,
+        Binary::GreaterThan => left > right,
+        Binary::GreaterThanOrEqual => left >= right,
+        Binary::Equal => left == right,
+        Binary::NotEqual => left != right,
+        _ => return None,
+    };
+    Some(i64::from(holds))
 }

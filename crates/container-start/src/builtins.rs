@@ -65,10 +65,9 @@ impl Reader<'_> {
 
     /// Makes the variables unknown that a builtin may set: every name in its words.
     fn set_named(&mut self, words: &[String], mut state: State) -> Vec<State> {
-        let is_other = |letter: char| letter.is_ascii_punctuation() && letter != '_';
-        let names = words.iter().filter(|word| !word.starts_with('-'));
-        let names = names
-            .flat_map(|word| word.split(is_other))
+        let operands = words.iter().filter(|word| !word.starts_with('-'));
+        let names = operands
+            .flat_map(|word| word.split(|letter: char| letter.is_ascii_punctuation() && letter != '_'))
             .filter(|name| is_open(name) || is_name(name));
         for name in names.chain(["MAPFILE", "OPTARG", "OPTIND"]) {
             self.set_unknown(name, &mut state);
@@ -89,9 +88,10 @@ impl Reader<'_> {
             Some(at) => options.get(at..).is_some_and(|last| last.starts_with('e')),
             None => is_dash,
         };
-        let text = words.join(" ");
-        let is_known = !escapes || !text.contains('\\');
-        let text = if is_known { text } else { self.output_hole("echo") };
+        let mut text = words.join(" ");
+        if escapes && text.contains('\\') {
+            text = self.output_hole("echo");
+        }
         let end = if options.contains('n') { "" } else { "\n" };
         self.print(state, &(text + end), Some(true))
     }
@@ -100,8 +100,10 @@ impl Reader<'_> {
         if words.first().is_some_and(|word| word == "-v") {
             return self.set_named(words, state);
         }
-        let text = words.split_first().and_then(|(format, words)| formatted(format, words));
-        let text = text.unwrap_or_else(|| self.output_hole("printf"));
+        let text = words
+            .split_first()
+            .and_then(|(format, words)| formatted(format, words))
+            .unwrap_or_else(|| self.output_hole("printf"));
         self.print(state, &text, Some(true))
     }
 
@@ -131,9 +133,11 @@ impl Reader<'_> {
         }
         let last = names.pop().unwrap_or("REPLY");
         let is_plain = matches!(&*options, "" | "r") && names.iter().chain([&last]).all(|name| is_name(name));
-        let is_read = |text: &String| is_plain && !is_open(text) && (options == "r" || !text.contains('\\'));
         let input = state.input.take();
-        let (Some(input), Some(separators)) = (input.clone().filter(is_read), state.separators()) else {
+        let text = input
+            .clone()
+            .filter(|text| is_plain && !is_open(text) && (options == "r" || !text.contains('\\')));
+        let (Some(input), Some(separators)) = (text, state.separators()) else {
             // How much `read` consumed is unknown.
             state.input = input.map(|_| self.hole("the rest of the standard input"));
             for name in names.into_iter().chain([last]) {
@@ -147,8 +151,8 @@ impl Reader<'_> {
             state.set_text(name, field);
             line = behind;
         }
-        let is_white = |letter: char| letter.is_ascii_whitespace() && separators.contains(letter);
-        state.set_text(last, line.trim_matches(is_white));
+        let line = line.trim_matches(|letter: char| letter.is_ascii_whitespace() && separators.contains(letter));
+        state.set_text(last, line);
         state.input = Some(rest.to_owned());
         state.finish(Some(input.contains('\n')))
     }
@@ -302,8 +306,11 @@ impl Reader<'_> {
             [] => return state.finish(Some(true)),
             words => words,
         };
-        let words = words.to_vec();
-        self.dispatch_past_functions(&Call { words, ..call.clone() }, state)
+        let call = Call {
+            words: words.to_vec(),
+            ..call.clone()
+        };
+        self.dispatch_past_functions(&call, state)
     }
 }
 

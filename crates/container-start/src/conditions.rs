@@ -1,7 +1,5 @@
 //! Evaluates `test`, `[` and `[[`; `None` if the image's files and the known text do not decide.
 
-use std::cmp::Ordering;
-
 use shuck_ast::{ConditionalBinaryOp as Binary, ConditionalExpr, ConditionalUnaryOp as Unary};
 
 use crate::image_files::FileKind;
@@ -141,19 +139,21 @@ impl Reader<'_> {
     }
 
     fn decide_binary(&mut self, left: &str, operator: &str, right: &str, pattern: &str, state: &State) -> Option<bool> {
-        let number = |text: &str| text.trim().parse::<i64>().ok();
-        let compare = || Some(number(left)?.cmp(&number(right)?));
         match operator {
             // dash's `test` has no `==`; it fails with an error.
-            "==" if state.shell == Shell::Dash => Some(false),
-            "=" | "==" => self.match_text(left, pattern, state),
-            "!=" => self.match_text(left, pattern, state).map(|holds| !holds),
-            "-eq" => compare().map(Ordering::is_eq),
-            "-ne" => compare().map(Ordering::is_ne),
-            "-lt" => compare().map(Ordering::is_lt),
-            "-le" => compare().map(Ordering::is_le),
-            "-gt" => compare().map(Ordering::is_gt),
-            "-ge" => compare().map(Ordering::is_ge),
+            "==" if state.shell == Shell::Dash => return Some(false),
+            "=" | "==" => return self.match_text(left, pattern, state),
+            "!=" => return self.match_text(left, pattern, state).map(|holds| !holds),
+            _ => {}
+        }
+        let (left, right) = (left.trim().parse::<i64>().ok()?, right.trim().parse::<i64>().ok()?);
+        match operator {
+            "-eq" => Some(left == right),
+            "-ne" => Some(left != right),
+            "-lt" => Some(left < right),
+            "-le" => Some(left <= right),
+            "-gt" => Some(left > right),
+            "-ge" => Some(left >= right),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! Conditionals and loops: decided conditions run one branch, undecided ones fork.
 
-use shuck_ast::{CaseCommand, CaseItem, CaseTerminator, ForCommand, IfCommand, StmtSeq};
+use shuck_ast::{CaseCommand, CaseTerminator, ForCommand, IfCommand, StmtSeq};
 
 use crate::Rank;
 use crate::conditions::either;
@@ -34,9 +34,8 @@ impl Reader<'_> {
     }
 
     pub(crate) fn run_if(&mut self, command: &IfCommand, state: State) -> Vec<State> {
-        let branches = command.elif_branches.iter().map(|(condition, body)| (condition, body));
-        let first = (&command.condition, &command.then_branch);
-        let branches: Vec<_> = [first].into_iter().chain(branches).collect();
+        let mut branches = vec![(&command.condition, &command.then_branch)];
+        branches.extend(command.elif_branches.iter().map(|(condition, body)| (condition, body)));
         if branches.len() > BRANCHES {
             return self.skip_branches(state);
         }
@@ -116,8 +115,10 @@ impl Reader<'_> {
         if let (true, [only]) = (match_is_certain, &*hits) {
             let copy = state.clone();
             let all = |reader: &mut Self| {
-                let run = |item: &CaseItem| reader.run_list(&item.body, vec![copy.clone()]);
-                let states = command.cases.iter().flat_map(run).collect();
+                let mut states = Vec::new();
+                for item in &command.cases {
+                    states.extend(reader.run_list(&item.body, vec![copy.clone()]));
+                }
                 reader.join(states)
             };
             return self.run_unless_dead_end(|reader| reader.run_list(&only.body, vec![state]), all, &place);
@@ -179,8 +180,8 @@ impl Reader<'_> {
                 if goes_on { &mut going } else { &mut left }.push(state);
             }
             states = self.join(going);
-            let is_new = |state: &State| !before.iter().any(|other| other.loader_key() == state.loader_key());
-            if guesses == GUESSED_ROUNDS && states.iter().any(is_new) {
+            let mut after = states.iter().map(State::loader_key);
+            if guesses == GUESSED_ROUNDS && after.any(|key| before.iter().all(|state| state.loader_key() != key)) {
                 self.assume("loop", "the loop runs at most twice");
             }
             if states.is_empty() || self.is_spent() {

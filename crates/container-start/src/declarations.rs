@@ -40,8 +40,11 @@ impl Operand {
 
 /// Whether a word is a valid variable name.
 pub(crate) fn is_name(word: &str) -> bool {
-    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    !word.is_empty() && word.chars().all(is_letter) && !word.starts_with(|letter: char| letter.is_ascii_digit())
+    let mut letters = word.chars();
+    letters
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
 impl Reader<'_> {

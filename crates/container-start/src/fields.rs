@@ -36,13 +36,13 @@ pub(crate) fn split_text(text: &str, separators: &str) -> String {
 
 /// Takes the first field of a line, as `read` does. Returns it and the rest of the line.
 pub(crate) fn read_field<'t>(line: &'t str, separators: &str) -> (&'t str, &'t str) {
-    let is_separator = |letter: char| separators.contains(letter);
-    let is_white = |letter: char| letter.is_ascii_whitespace() && is_separator(letter);
+    let is_white = |letter: char| letter.is_ascii_whitespace() && separators.contains(letter);
     let line = line.trim_start_matches(is_white);
-    let (field, rest) = line.split_at(line.find(is_separator).unwrap_or(line.len()));
+    let end = line.find(|letter| separators.contains(letter)).unwrap_or(line.len());
+    let (field, rest) = line.split_at(end);
     let rest = rest.trim_start_matches(is_white);
-    let rest = rest.strip_prefix(is_separator).unwrap_or(rest);
-    (field, rest.trim_start_matches(is_white))
+    let behind = rest.strip_prefix(|letter| separators.contains(letter)).unwrap_or(rest);
+    (field, behind.trim_start_matches(is_white))
 }
 
 impl Reader<'_> {
@@ -50,13 +50,11 @@ impl Reader<'_> {
     pub(crate) fn split_fields(&mut self, marked: &str, state: &State) -> Vec<String> {
         let mut fields = Vec::new();
         for field in marked.split(BREAK).filter(|field| !field.is_empty()) {
-            let plain = || Some(vec![field.to_owned()]);
             let words = if state.shell.is_bash() {
-                brace_words(field)
+                brace_words(field).unwrap_or_else(|| vec![self.hole("the words that braces make")])
             } else {
-                plain()
+                vec![field.to_owned()]
             };
-            let words = words.unwrap_or_else(|| vec![self.hole("the words that braces make")]);
             for word in words.iter().filter(|word| !word.is_empty()) {
                 fields.extend(self.expand_files(word, state));
             }
@@ -72,8 +70,8 @@ impl Reader<'_> {
         }
         let reason = format!("the files that match {text}");
         let begin = pattern.split(['*', '?', '[', '(']).next().unwrap_or_default();
-        let begin = begin.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let folder = state.absolute(&unquote(begin));
+        let (written, _) = begin.rsplit_once('/').unwrap_or_default();
+        let folder = state.absolute(&unquote(written));
         let is_changed = self.touched.iter().any(|touched| is_below(touched, &folder));
         let Some(matches) = self.matching_files(pattern, state).filter(|_| !is_changed) else {
             return vec![self.hole(&reason)];
@@ -116,11 +114,10 @@ impl Reader<'_> {
             }
             found = Some(next).filter(|next| next.len() <= MAX_MATCHES)?;
         }
-        let is_match = |path: &String| {
+        found.retain(|path| {
             let stat = self.files.stat(&state.absolute(path));
             stat.is_some_and(|stat| !path.ends_with('/') || stat.kind == FileKind::Directory)
-        };
-        found.retain(is_match);
+        });
         Some(found)
     }
 }

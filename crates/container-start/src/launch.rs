@@ -67,10 +67,9 @@ impl Process {
 
     /// Removes leading `NAME=VALUE` words and sets them.
     pub(crate) fn take_variables(&mut self, words: &mut Vec<String>) {
-        let is_known = |name: &str| !name.contains('/') && !is_open(name);
-        let is_assignment = |word: &String| word.split_once('=').is_some_and(|(name, _)| is_known(name));
-        let end = words.iter().take_while(|word| is_assignment(word)).count();
-        for word in words.drain(..end) {
+        let mut names = words.iter().map(|word| word.split_once('=').map(|(name, _)| name));
+        let end = names.position(|name| name.is_none_or(|name| name.contains('/') || is_open(name)));
+        for word in words.drain(..end.unwrap_or(words.len())) {
             let (name, value) = word.split_once('=').unwrap_or_default();
             self.set(name, value);
         }
@@ -140,8 +139,8 @@ impl Reader<'_> {
         let name = base_name(called);
         let found = self.find_program(called, state);
         let wanted = found.clone().unwrap_or_else(|| state.absolute(called));
-        let is_this = |touched: &String| *touched == wanted || base_name(touched) == name;
-        if self.touched.iter().any(is_this) {
+        let mut touched = self.touched.iter();
+        if touched.any(|touched| *touched == wanted || base_name(touched) == name) {
             self.assume_keeps("written");
         }
         let Some((path, stat)) = found.and_then(|path| self.files.stat(&path).map(|stat| (path, stat))) else {
@@ -162,8 +161,10 @@ impl Reader<'_> {
             self.note_python_environment(process, state);
         }
         let text = self.file_text(&path).filter(|_| !is_object);
-        let first_line = text.as_deref().and_then(|text| text.strip_prefix("#!"));
-        let first_line = first_line.map(|text| text.split('\n').next().unwrap_or_default().trim());
+        let first_line = text
+            .as_deref()
+            .and_then(|text| text.strip_prefix("#!"))
+            .map(|text| text.split('\n').next().unwrap_or_default().trim());
         let is_python_script = first_line.is_some_and(|line| line.contains("python") || line.contains("pypy"));
         let is_followed = self.place == "config" || is_python_script || text.as_deref().is_some_and(mentions_loader);
         if is_object || text.is_none() || is_packaged && !is_followed {
@@ -176,9 +177,9 @@ impl Reader<'_> {
         }
         let line = first_line.unwrap_or("sh");
         let (interpreter, argument) = line.split_once([' ', '\t']).unwrap_or((line, ""));
-        let begin = [interpreter, argument.trim(), &path].map(str::to_owned);
-        let begin = begin.into_iter().filter(|word| !word.is_empty());
-        process.words.splice(0..1, begin);
+        let begin = [interpreter, argument.trim(), &path];
+        let words = begin.into_iter().filter(|word| !word.is_empty()).map(str::to_owned);
+        process.words.splice(0..1, words);
         true
     }
 
@@ -189,24 +190,34 @@ impl Reader<'_> {
 
     /// Whether a program may start others in a way that neither its words nor the launcher table shows.
     fn may_start_others(&self, name: &str, process: &Process, state: &State) -> bool {
-        let content = |word: &str| self.files.read(&state.absolute(word)).unwrap_or_default();
-        let mentions = |word: &str| {
-            let bytes = content(word).iter().copied().take(MENTION_BYTES).collect::<Vec<u8>>();
-            mentions_loader(&clean_text(&bytes))
-        };
-        let kind = |word: &str| self.files.stat(&state.absolute(word)).map(|stat| stat.kind);
-        let names_program = |word: &str| {
-            let is_file = !is_open(word) && word.contains('/');
-            let is_program = || kind(word) == Some(FileKind::Object) || content(word).starts_with(b"#!");
-            mentions_loader(word) || is_shell(word) || is_file && (is_program() || mentions(word))
-        };
         let mut words = process.words.iter().skip(1);
         if is_python(name) {
             // Python code is not followed. If it names a loader variable, it may start a program with a changed one.
-            return words.any(|word| !is_open(word) && !word.starts_with('-') && mentions(word));
+            return words
+                .any(|word| !is_open(word) && !word.starts_with('-') && self.file_mentions_loader(word, state));
         }
         !self.launchers.is_utility(name)
-            && (is_listed(&self.launchers.starters, name) || words.any(|word| names_program(word)))
+            && (is_listed(&self.launchers.starters, name) || words.any(|word| self.names_program(word, state)))
+    }
+
+    fn names_program(&self, word: &str, state: &State) -> bool {
+        if mentions_loader(word) || is_shell(word) {
+            return true;
+        }
+        if is_open(word) || !word.contains('/') {
+            return false;
+        }
+        let path = state.absolute(word);
+        let is_object = self.files.stat(&path).is_some_and(|stat| stat.kind == FileKind::Object);
+        is_object
+            || self.files.read(&path).is_some_and(|content| content.starts_with(b"#!"))
+            || self.file_mentions_loader(word, state)
+    }
+
+    fn file_mentions_loader(&self, name: &str, state: &State) -> bool {
+        let content = self.files.read(&state.absolute(name)).unwrap_or_default();
+        let start = content.get(..MENTION_BYTES).unwrap_or(content);
+        mentions_loader(&clean_text(start))
     }
 
     /// Records the first line of a Python script that starts a program with an environment of its own.
@@ -215,15 +226,17 @@ impl Reader<'_> {
             let path = state.absolute(word);
             let Some(text) = self.file_text(&path) else { continue };
             let has_processes = text.contains("subprocess");
-            let is_own = |line: &&str| {
-                let passes = |sign: char| line.contains(&format!("{sign}env="));
-                has_processes && ['(', ',', ' ', '\t'].into_iter().any(passes)
-                    || ENVIRONMENT_CALLS.iter().any(|call| line.contains(call))
-            };
             let lines = text.lines().enumerate();
-            let Some((number, line)) = lines
-                .filter(|(_, line)| !line.trim_start().starts_with('#'))
-                .find(|(_, line)| is_own(line))
+            let Some((number, line)) =
+                lines
+                    .filter(|(_, line)| !line.trim_start().starts_with('#'))
+                    .find(|(_, line)| {
+                        has_processes
+                            && ["(env=", ",env=", " env=", "\tenv="]
+                                .iter()
+                                .any(|argument| line.contains(argument))
+                            || ENVIRONMENT_CALLS.iter().any(|call| line.contains(call))
+                    })
             else {
                 continue;
             };
@@ -238,9 +251,8 @@ impl Reader<'_> {
 
     /// The command of `find -exec`.
     fn find_exec_words(&mut self, process: &Process) -> Option<Vec<String>> {
-        let is_exec = |word: &&String| matches!(word.as_str(), "-exec" | "-execdir" | "-ok");
-        let mut words = process.words.iter().skip_while(|word| !is_exec(word));
-        words.next()?;
+        let mut words = process.words.iter();
+        words.find(|word| matches!(word.as_str(), "-exec" | "-execdir" | "-ok"))?;
         let hole = self.hole("a file that `find` finds");
         let command = words.take_while(|word| *word != ";" && *word != "+");
         Some(command.map(|word| word.replace("{}", &hole)).collect())
@@ -257,18 +269,20 @@ impl Reader<'_> {
             false if is_inside => Rank::Inside,
             false => Rank::Started,
         };
-        let value = |text: &String| self.holes.value(text);
-        let variables = process
-            .environment
-            .iter()
-            .map(|(name, text)| (name.clone(), value(text)));
-        let (variables, branches) = (variables.collect(), state.branches.clone());
+        let holes = &self.holes;
+        let variables = process.environment.iter();
+        let environment = Environment {
+            variables: variables
+                .map(|(name, text)| (name.clone(), holes.value(text)))
+                .collect(),
+            branches: state.branches.clone(),
+        };
         self.programs.push(StartedProgram {
             path,
-            words: process.words.iter().map(value).collect(),
-            environments: vec![Environment { variables, branches }],
-            user: value(&state.user.name),
-            directory: value(&state.directory),
+            words: process.words.iter().map(|word| holes.value(word)).collect(),
+            environments: vec![environment],
+            user: holes.value(&state.user.name),
+            directory: holes.value(&state.directory),
             rank,
             is_loader_argument: process.is_loader_argument,
             may_be_elsewhere: process.may_be_elsewhere,
@@ -315,12 +329,16 @@ impl Reader<'_> {
             return self.files.resolve(&path).map(|_| path);
         }
         let path = state.text("PATH").unwrap_or(DEFAULT_PATH);
-        let folders = path.split(':').filter(|folder| !is_open(folder));
-        let folders = folders.map(|folder| if folder.is_empty() { "." } else { folder });
-        let mut candidates = folders.map(|folder| state.absolute(&format!("{folder}/{name}")));
-        candidates.find(|candidate| {
-            let stat = self.files.stat(candidate);
-            stat.is_some_and(|stat| matches!(stat.kind, FileKind::Regular | FileKind::Object) && stat.mode & 0o111 != 0)
-        })
+        for folder in path.split(':').filter(|folder| !is_open(folder)) {
+            let folder = if folder.is_empty() { "." } else { folder };
+            let candidate = state.absolute(&format!("{folder}/{name}"));
+            if let Some(stat) = self.files.stat(&candidate)
+                && matches!(stat.kind, FileKind::Regular | FileKind::Object)
+                && stat.mode & 0o111 != 0
+            {
+                return Some(candidate);
+            }
+        }
+        None
     }
 }

@@ -142,17 +142,6 @@ pub enum LaunchEnvironment {
 }
 
 impl LauncherTable {
-    /// Adds the rows of another table. Its launchers override earlier ones of the same name.
-    pub fn add(&mut self, more: Self) {
-        self.launchers.splice(0..0, more.launchers);
-        self.starters.extend(more.starters);
-        self.utilities.extend(more.utilities);
-        self.writers.extend(more.writers);
-        self.activators.extend(more.activators);
-        self.driver_tools.extend(more.driver_tools);
-        self.driver_files.extend(more.driver_files);
-    }
-
     /// The launcher that matches these words.
     pub(crate) fn find(&self, name: &str, next: Option<&str>) -> Option<&Launcher> {
         self.launchers.iter().find(|launcher| {
@@ -160,8 +149,8 @@ impl LauncherTable {
                 Some(begin) => name.starts_with(begin),
                 None => known == name,
             });
-            let is_command = |word: &str| launcher.commands.iter().any(|command| command == word);
-            is_called && (launcher.commands.is_empty() || next.is_some_and(is_command))
+            let mut commands = launcher.commands.iter();
+            is_called && (launcher.commands.is_empty() || commands.any(|command| Some(command.as_str()) == next))
         })
     }
 
@@ -226,8 +215,11 @@ impl Launcher {
         let is_long = word.starts_with("--") || self.has_short_dashes && (self.takes(name).is_some() || name.len() > 2);
         // Python programs treat `_` and `-` in long options alike.
         let long = is_long.then(|| (name.replace('_', "-"), value));
-        let letters = word.char_indices().skip(1).filter(|_| !is_long);
-        let letters = letters.map(|(at, letter)| (format!("-{letter}"), word.get(at + letter.len_utf8()..)));
+        let letters = word
+            .char_indices()
+            .skip(1)
+            .filter(|_| !is_long)
+            .map(|(at, letter)| (format!("-{letter}"), word.get(at + letter.len_utf8()..)));
         for (option, joined) in long.into_iter().chain(letters) {
             let Some(count) = self.takes(&option) else {
                 let is_number = word.bytes().skip(1).all(|byte| byte.is_ascii_digit());
@@ -236,8 +228,8 @@ impl Launcher {
             };
             let joined = joined.filter(|joined| is_long || count > 0 && !joined.is_empty());
             let missing = if joined.is_some() { 0 } else { count };
-            let values = words.by_ref().take(missing).map(String::as_str);
-            let values: Vec<&str> = joined.into_iter().chain(values).collect();
+            let further = words.by_ref().take(missing).map(String::as_str);
+            let values: Vec<&str> = joined.into_iter().chain(further).collect();
             let effect = self.effects.get(&option);
             given.effects.extend(effect.map(|effect| (*effect, values.join(" "))));
             if count > 0 {

@@ -30,9 +30,10 @@ impl Reader<'_> {
             }
             let Some((_, text)) = split else { break };
             // `env -S` re-parses its words together with the words that follow.
-            let plain = Some(text).filter(|text| !is_open(text) && !text.contains(['$', '\\']));
-            let words = plain.and_then(|text| shlex::split(&text));
-            let words = words.unwrap_or_else(|| vec![self.hole("the words of `env -S`")]);
+            let words = Some(text)
+                .filter(|text| !is_open(text) && !text.contains(['$', '\\']))
+                .and_then(|text| shlex::split(&text))
+                .unwrap_or_else(|| vec![self.hole("the words of `env -S`")]);
             let again: Vec<String> = [name.clone()].into_iter().chain(words).chain(given.rest).collect();
             given = launcher.read_options(&again);
         }
@@ -66,8 +67,9 @@ impl Reader<'_> {
 
     /// `ld.so --library-path PATH PROGRAM`: the options do not apply to what a shell or launcher starts.
     fn apply_loader_options(&self, given: &GivenOptions, rest: &[String], process: &mut Process) {
-        let starts_others = |word: &String| is_shell(word) || self.launchers.find(base_name(word), None).is_some();
-        if rest.first().is_none_or(starts_others) {
+        let Some(program) = rest.first() else { return };
+        // Shells and launchers start other programs.
+        if is_shell(program) || self.launchers.find(base_name(program), None).is_some() {
             return;
         }
         process.is_loader_argument = true;
@@ -143,8 +145,8 @@ impl Reader<'_> {
                 OptionEffect::Unset if is_open(value) => self.assume_keeps("name"),
                 OptionEffect::Unset => drop(process.environment.remove(value)),
                 OptionEffect::Set | OptionEffect::SetList => {
-                    let is_separator = |letter| *effect == OptionEffect::SetList && letter == ',';
-                    let pairs = value.split(is_separator).filter_map(|pair| pair.split_once('='));
+                    let separators: &[char] = if *effect == OptionEffect::SetList { &[','] } else { &[] };
+                    let pairs = value.split(separators).filter_map(|pair| pair.split_once('='));
                     pairs.for_each(|(name, value)| process.set(name, value));
                 }
                 OptionEffect::Directory => state.directory = state.absolute(value),
@@ -183,9 +185,10 @@ impl Reader<'_> {
     fn preload_stdbuf(&mut self, process: &mut Process) {
         let multiarch = format!("/usr/lib/{}-linux-gnu/coreutils", self.machine);
         let folders = STDBUF_FOLDERS.into_iter().chain([multiarch.as_str()]);
-        let mut libraries = folders.map(|folder| format!("{folder}/libstdbuf.so"));
-        let library = libraries.find(|path| self.files.stat(path).is_some());
-        let library = library.unwrap_or_else(|| self.hole("the library that stdbuf preloads"));
+        let library = folders
+            .map(|folder| format!("{folder}/libstdbuf.so"))
+            .find(|path| self.files.stat(path).is_some())
+            .unwrap_or_else(|| self.hole("the library that stdbuf preloads"));
         let before = process.environment.entry("LD_PRELOAD".to_owned()).or_default();
         if before.is_empty() {
             *before = library;

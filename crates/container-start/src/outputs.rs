@@ -63,8 +63,9 @@ impl Reader<'_> {
             [pattern, path] => (pattern, self.file_text(&state.absolute(path))?),
             _ => return None,
         };
-        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "^$#_=:/- .".contains(letter);
-        if is_open(&text) || pattern.starts_with('-') || !pattern.chars().all(is_plain) {
+        let mut letters = pattern.chars();
+        let is_plain = letters.all(|letter| letter.is_ascii_alphanumeric() || "^$#_=:/- .".contains(letter));
+        if is_open(&text) || pattern.starts_with('-') || !is_plain {
             return None;
         }
         let regex = Regex::new(pattern).ok()?;

@@ -88,9 +88,11 @@ pub(crate) struct PatternCache {
 impl PatternCache {
     /// Whether the whole text matches; `None` for an unsupported pattern.
     pub(crate) fn matches(&mut self, pattern: &str, text: &str) -> Option<bool> {
-        let compile = || compile(Some(pattern).filter(|pattern| pattern.len() <= PATTERN_BYTES && !is_open(pattern))?);
-        let matcher = self.compiled.entry(pattern.to_owned()).or_insert_with(compile);
-        let [before, except, after] = match matcher.as_ref()? {
+        if pattern.len() > PATTERN_BYTES || is_open(pattern) {
+            return None;
+        }
+        let entry = self.compiled.entry(pattern.to_owned());
+        let [before, except, after] = match entry.or_insert_with(|| compile(pattern)).as_ref()? {
             Matcher::Whole(regex) => return Some(regex.is_match(text)),
             Matcher::Except(parts) => parts,
         };
@@ -98,10 +100,14 @@ impl PatternCache {
             return None;
         }
         let cuts = || (0..=text.len()).filter_map(|at| text.split_at_checked(at));
-        let begins = cuts().filter(|(head, _)| before.is_match(head));
-        let begins: Vec<&str> = begins.map(|(_, rest)| rest).collect();
-        let ends = cuts().filter(|(_, tail)| after.is_match(tail));
-        let ends: Vec<usize> = ends.map(|(_, tail)| tail.len()).collect();
+        let begins: Vec<&str> = cuts()
+            .filter(|(head, _)| before.is_match(head))
+            .map(|(_, rest)| rest)
+            .collect();
+        let ends: Vec<usize> = cuts()
+            .filter(|(_, tail)| after.is_match(tail))
+            .map(|(_, tail)| tail.len())
+            .collect();
         self.exceptions += text.len() + begins.len() * ends.len();
         let mut middles = begins.iter().flat_map(|rest| {
             let lengths = ends.iter().filter_map(|end| rest.len().checked_sub(*end));
@@ -112,8 +118,11 @@ impl PatternCache {
 }
 
 /// Compiles marked text; `None` for a pattern with more than one `!(…)`, or with a bracket before it.
+fn regex(pattern: &str) -> Option<Regex> {
+    Regex::new(&format!(r"(?s)\A(?:{})\z", regex_source(pattern)?)).ok()
+}
+
 fn compile(pattern: &str) -> Option<Matcher> {
-    let regex = |source: &str| Regex::new(&format!(r"(?s)\A(?:{})\z", regex_source(source)?)).ok();
     let Some((before, rest)) = pattern.split_once("!(") else {
         return Some(Matcher::Whole(regex(pattern)?));
     };

@@ -164,11 +164,12 @@ impl Reader<'_> {
 
     /// Joins indistinguishable states and reduces the rest to at most [`WIDTH`].
     pub(crate) fn join(&mut self, states: Vec<State>) -> Vec<State> {
-        let is_over = |state: &State| matches!(state.flow, Flow::Exit | Flow::Replaced);
-        let all_over = states.iter().all(is_over);
+        let all_over = states.iter().all(State::is_over);
         // A state with an EXIT trap still has commands to run.
-        let has_more = |state: &State| all_over || !is_over(state) || state.exit_trap.is_some();
-        let mut joined = self.merge(states.into_iter().filter(has_more), State::is_like);
+        let going = states
+            .into_iter()
+            .filter(|state| all_over || !state.is_over() || state.exit_trap.is_some());
+        let mut joined = self.merge(going, State::is_like);
         if joined.len() > WIDTH {
             joined = self.merge(joined.into_iter(), |one, other| one.loader_key() == other.loader_key());
         }
@@ -198,10 +199,12 @@ impl Reader<'_> {
 
     /// Turns the differences between two states into holes.
     fn forget_difference(&mut self, state: &mut State, other: &State) {
-        let names: BTreeSet<&String> = state.variables.keys().chain(other.variables.keys()).collect();
-        let differ = |name: &&&String| state.variables.get(**name) != other.variables.get(**name);
-        let names: Vec<String> = names.iter().filter(differ).map(|name| (**name).clone()).collect();
-        for name in names {
+        let names = state.variables.keys().chain(other.variables.keys());
+        let different: BTreeSet<String> = names
+            .filter(|name| state.variables.get(*name) != other.variables.get(*name))
+            .cloned()
+            .collect();
+        for name in different {
             let hole = self.hole(&format!("{name}, of which there are too many values"));
             let variable = state.variable_mut(&name);
             variable.value = vec![hole];

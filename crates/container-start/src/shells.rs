@@ -150,26 +150,28 @@ impl Reader<'_> {
         process: &Process,
     ) -> Vec<String> {
         let home = process.environment.get("HOME").map_or("/root", String::as_str);
-        let variable = |name: &str| process.environment.get(name).cloned();
         let is_there = |file: &String| self.files.stat(file).is_some() || self.touched.contains(file);
         let (is_interactive, is_login) = (options.contains(&INTERACTIVE), options.contains(&'l'));
         let mut files = Vec::new();
         if is_login && !options.contains(&NO_PROFILE) {
-            let own = [".bash_profile", ".bash_login", ".profile"];
-            let own = own.iter().skip(if shell == Shell::Bash { 0 } else { 2 });
+            let names: &[&str] = match shell {
+                Shell::Bash => &[".bash_profile", ".bash_login", ".profile"],
+                _ => &[".profile"],
+            };
             files.push("/etc/profile".to_owned());
-            files.extend(own.map(|file| format!("{home}/{file}")).find(is_there));
+            files.extend(names.iter().map(|name| format!("{home}/{name}")).find(is_there));
         }
-        let named = match (shell, is_interactive) {
-            (Shell::Bash, true) => None,
-            (Shell::Bash, false) => variable("BASH_ENV"),
-            (_, true) => variable("ENV"),
-            (_, false) => None,
+        let variable = match (shell, is_interactive) {
+            (Shell::Bash, false) => Some("BASH_ENV"),
+            (Shell::Bash, true) | (_, false) => None,
+            (_, true) => Some("ENV"),
         };
-        let own = Some(startup.unwrap_or_else(|| format!("{home}/.bashrc")));
-        let own = own.filter(|_| shell == Shell::Bash && is_interactive && !is_login);
-        let is_missing = named.as_ref().is_some_and(|file| !is_there(file));
-        files.extend(named.or(own).filter(|_| !options.contains(&NO_STARTUP)));
+        let mut file = variable.and_then(|name| process.environment.get(name)).cloned();
+        let is_missing = file.as_ref().is_some_and(|file| !is_there(file));
+        if shell == Shell::Bash && is_interactive && !is_login {
+            file = Some(startup.unwrap_or_else(|| format!("{home}/.bashrc")));
+        }
+        files.extend(file.filter(|_| !options.contains(&NO_STARTUP)));
         files.retain(is_there);
         if is_missing {
             // It may be mounted, or its name has a variable.
@@ -191,11 +193,12 @@ impl Reader<'_> {
         let conditions = std::mem::take(&mut self.conditions);
         let mut states = vec![state];
         for file in files {
-            let run = |state: State| match state.flow {
-                Flow::Next => self.source(std::slice::from_ref(file), state),
-                _ => vec![state],
-            };
-            states = states.into_iter().flat_map(run).collect();
+            for state in std::mem::take(&mut states) {
+                match state.flow {
+                    Flow::Next => states.extend(self.source(std::slice::from_ref(file), state)),
+                    _ => states.push(state),
+                }
+            }
         }
         states = self.run_list(&script.body, states);
         for state in states.iter_mut().filter(|state| state.flow != Flow::Replaced) {

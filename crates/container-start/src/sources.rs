@@ -86,8 +86,8 @@ impl Reader<'_> {
                 );
             }
         }
-        let names_loader = |path: &String| self.file_text(path).is_some_and(|text| text.contains("LD_"));
-        if tops.is_empty() || hooks.iter().any(names_loader) {
+        let mut texts = hooks.iter().filter_map(|hook| self.file_text(hook));
+        if tops.is_empty() || texts.any(|text| text.contains("LD_")) {
             let setter = format!("`{}`", self.snippet);
             self.lose_search_path(state, &setter, HoleKind::Other);
         } else {
@@ -156,10 +156,13 @@ impl Reader<'_> {
 
     fn sourced_path(&self, name: &str, state: &State) -> String {
         let path = state.text("PATH").unwrap_or_default();
+        if name.contains('/') {
+            return state.absolute(name);
+        }
         let folders = path.split(':').chain([state.directory.as_str()]);
-        let folders = folders.filter(|folder| !is_open(folder) && !name.contains('/'));
-        let mut found = folders.map(|folder| state.absolute(&format!("{folder}/{name}")));
-        found
+        folders
+            .filter(|folder| !is_open(folder))
+            .map(|folder| state.absolute(&format!("{folder}/{name}")))
             .find(|path| self.files.stat(path).is_some())
             .unwrap_or_else(|| state.absolute(name))
     }

@@ -30,7 +30,6 @@ fn read_once(
     launchers: &LauncherTable,
     provides_missing: bool,
 ) -> ContainerStart {
-    let clean = |text: &String| clean_text(text.as_bytes());
     let mut reader = Reader {
         files,
         launchers,
@@ -52,11 +51,11 @@ fn read_once(
         steps: 0,
         bytes: 0,
     };
-    let environment = command
+    let mut environment: BTreeMap<String, String> = command
         .environment
         .iter()
-        .map(|(name, text)| (name.clone(), clean(text)));
-    let mut environment: BTreeMap<String, String> = environment.collect();
+        .map(|(name, text)| (name.clone(), clean_text(text.as_bytes())))
+        .collect();
     if let Some([_, home, _]) = reader.account(if command.user.is_empty() { "root" } else { &command.user }) {
         // Engines set HOME only if nothing else did.
         environment.entry("HOME".to_owned()).or_insert(home);
@@ -69,8 +68,8 @@ fn read_once(
         status: Some(true),
         ..State::default()
     };
-    let words = command.words.iter().map(clean).collect();
-    reader.launch(Process::new(words, environment), &state);
+    let words = command.words.iter().map(|word| clean_text(word.as_bytes()));
+    reader.launch(Process::new(words.collect(), environment), &state);
     ContainerStart {
         is_cut_short: reader.is_spent(),
         programs: collect_programs(reader.programs, &reader.assumptions),
@@ -108,13 +107,15 @@ fn collect_programs(seen: Vec<StartedProgram>, assumptions: &BTreeMap<String, As
 
 /// Adds an environment, up to the limit. Beyond it, the loader variables of the last one become unknown.
 fn add_environment(set: &mut Vec<Environment>, environment: Environment) {
-    let loader = |environment: &Environment| LOADER_VARIABLES.map(|name| environment.variables.get(name).cloned());
+    let loader = LOADER_VARIABLES.map(|name| environment.variables.get(name));
     if set.iter().any(|known| known.variables == environment.variables) {
         return;
     }
     if set.len() < WIDTH {
         set.push(environment);
-    } else if !set.iter().any(|known| loader(known) == loader(&environment))
+    } else if !set
+        .iter()
+        .any(|known| LOADER_VARIABLES.map(|name| known.variables.get(name)) == loader)
         && let Some(last) = set.last_mut()
     {
         let hole = Hole {

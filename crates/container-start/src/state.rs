@@ -241,8 +241,9 @@ impl State {
         let mut environment = BTreeMap::new();
         // bash: while a local X is unset, children still get the outer exported X. dash keeps the value in X itself.
         let frames = self.frames.iter().flatten().filter(|_| self.shell.is_bash());
-        let outer = frames.filter(|(name, _)| LOADER_VARIABLES.contains(&name.as_str()) && self.value(name).is_empty());
-        let outer = outer.filter_map(|(name, variable)| Some((name, variable.as_ref()?)));
+        let hidden =
+            frames.filter(|(name, _)| LOADER_VARIABLES.contains(&name.as_str()) && self.value(name).is_empty());
+        let outer = hidden.filter_map(|(name, variable)| Some((name, variable.as_ref()?)));
         for (name, variable) in outer.chain(self.variables.iter()) {
             if let ([text], true) = (&*variable.value, variable.is_exported) {
                 environment.insert(name.clone(), text.clone());
@@ -260,6 +261,11 @@ impl State {
     pub(crate) fn loader_key(&self) -> impl PartialEq + use<> {
         let variables = LOADER_VARIABLES.map(|name| self.variables.get(name).cloned());
         (variables, self.flow, self.status, self.output.clone())
+    }
+
+    /// Whether its shell ended or became another program.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.flow, Flow::Exit | Flow::Replaced)
     }
 
     /// Whether two states continue identically.

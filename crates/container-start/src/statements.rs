@@ -263,8 +263,11 @@ impl Reader<'_> {
                 _ if state.flow != Flow::Next => states.push(state),
                 Some(holds) if holds == stop => states.push(state),
                 Some(_) => {
-                    let run = |reader: &mut Self| reader.run_statement(&command.right, state);
-                    states.extend(self.run_unless_dead_end(run, |_| vec![skipped], &place));
+                    states.extend(self.run_unless_dead_end(
+                        |reader| reader.run_statement(&command.right, state),
+                        |_| vec![skipped],
+                        &place,
+                    ));
                 }
                 None => {
                     states.push(skipped.branch(&place, false));
@@ -277,19 +280,18 @@ impl Reader<'_> {
 
     /// Runs both sides in subshells and passes the output of the left to the right.
     fn run_pipeline(&mut self, command: &BinaryCommand, state: State) -> Vec<State> {
-        let left = State {
+        let writer = State {
             output: Some(String::new()),
             ..state.copied()
         };
-        let left = self.run_statement(&command.left, left);
-        let input = Some(self.common_output(&left, "the input of a pipeline"));
-        let right = State {
-            input,
+        let written = self.run_statement(&command.left, writer);
+        let reader = State {
+            input: Some(self.common_output(&written, "the input of a pipeline")),
             ..state.silent_copy()
         };
-        let right = self.run_statement(&command.right, right);
-        let status = common_status(&right).filter(|_| !state.has(PIPE_FAIL));
-        let output = self.common_output(&right, "the output of a pipeline");
+        let ends = self.run_statement(&command.right, reader);
+        let status = common_status(&ends).filter(|_| !state.has(PIPE_FAIL));
+        let output = self.common_output(&ends, "the output of a pipeline");
         self.print(state, &output, status)
     }
 

@@ -94,8 +94,9 @@ impl Reader<'_> {
             return words;
         }
         let shell = given.value_of(OptionEffect::Shell).map_or(shell, str::to_owned);
-        let shell = shell_words(shell, is_login, given.value_of(OptionEffect::Code));
-        [shell, words].concat()
+        let mut started = shell_words(shell, is_login, given.value_of(OptionEffect::Code));
+        started.append(&mut words);
+        started
     }
 
     /// Applies the environment reset of `sudo` (sudoers(5), `env_reset`). It removes all loader variables.

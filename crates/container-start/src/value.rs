@@ -58,8 +58,10 @@ impl Value {
 
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        let pieces = Some(text.to_owned()).filter(|text| !text.is_empty());
-        let pieces = pieces.map(ValuePiece::Text).into_iter().collect();
+        let mut pieces = Vec::new();
+        if !text.is_empty() {
+            pieces.push(ValuePiece::Text(text.to_owned()));
+        }
         Self { pieces }
     }
 }

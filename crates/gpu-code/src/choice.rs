@@ -82,20 +82,15 @@ impl PruneTarget {
         require(before.is_empty() || !after.is_empty(), "a container lost all entries")?;
         for gpu in &self.gpus {
             require(code_fit(before, *gpu) == code_fit(after, *gpu), "a GPU lost its code")?;
-            let runs = |entry: &&CodeEntry| entry.kind.runs_on(*gpu);
-            let is_better = |one: &CodeEntry, other: &CodeEntry| {
-                let (one, other) = (one.kind, other.kind);
-                one.architecture > other.architecture
-                    || (one.architecture == other.architecture
-                        && (one.form, other.form) == (CodeForm::Cubin, CodeForm::Ptx))
-            };
-            for gone in before
-                .iter()
-                .filter(runs)
-                .filter(|gone| !after.iter().any(|it| it.kind == gone.kind))
-            {
-                let has_better = after.iter().filter(runs).any(|it| is_better(it, gone));
-                require(has_better, "the best code for a GPU is missing")?;
+            for gone in before.iter().map(|entry| entry.kind).filter(|kind| kind.runs_on(*gpu)) {
+                let mut kept = after.iter().map(|entry| entry.kind).filter(|kind| kind.runs_on(*gpu));
+                let is_kept_or_better = kept.any(|kind| {
+                    kind == gone
+                        || kind.architecture > gone.architecture
+                        || (kind.architecture == gone.architecture
+                            && (kind.form, gone.form) == (CodeForm::Cubin, CodeForm::Ptx))
+                });
+                require(is_kept_or_better, "the best code for a GPU is missing")?;
             }
         }
         Ok(())

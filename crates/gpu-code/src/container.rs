@@ -122,8 +122,8 @@ pub(crate) fn read_container<R: ReadAt + ?Sized>(
     offset: u64,
     end: u64,
 ) -> Checked<CodeContainer> {
-    let header = ContainerHeader::read(&file.array(offset)?);
-    let header = header.ok_or(Obstacle::Unexpected("a container of an unknown version"))?;
+    let header =
+        ContainerHeader::read(&file.array(offset)?).ok_or(Obstacle::Unexpected("a container of an unknown version"))?;
     let mut at = offset + CONTAINER_HEADER as u64;
     require(
         header.content <= end.saturating_sub(at),
@@ -133,8 +133,8 @@ pub(crate) fn read_container<R: ReadAt + ?Sized>(
     let mut entries = Vec::new();
     while at < end {
         require(end - at >= ENTRY_HEADER as u64, "an entry ends behind its container")?;
-        let entry = EntryHeader::read(&file.array(at)?, end - at);
-        let entry = entry.ok_or(Obstacle::Unexpected("an entry of an unknown version"))?;
+        let entry = EntryHeader::read(&file.array(at)?, end - at)
+            .ok_or(Obstacle::Unexpected("an entry of an unknown version"))?;
         if entry.kind.form == CodeForm::Cubin && entry.is_plain {
             let start: [u8; 4] = file.array(at + entry.header)?;
             require(start == *b"\x7fELF", "machine code that is no ELF object")?;

@@ -80,8 +80,8 @@ impl DeviceCode {
             return;
         }
         let is_full = self.sets.len() >= MOST_SETS;
-        let same = |set: &&mut CodeSet| set.amounts.iter().map(|amount| &amount.kind).eq(kinds.keys());
-        match self.sets.iter_mut().find(same) {
+        let mut sets = self.sets.iter_mut();
+        match sets.find(|set| set.amounts.iter().map(|amount| &amount.kind).eq(kinds.keys())) {
             Some(set) => {
                 set.containers += 1;
                 for (amount, more) in set.amounts.iter_mut().zip(kinds.values()) {
@@ -128,16 +128,13 @@ impl DeviceCode {
     pub fn coverage(&self, gpu: GpuArchitecture) -> GpuCoverage {
         let mut coverage = GpuCoverage::default();
         for set in &self.sets {
-            let fits = |form| {
-                set.amounts
-                    .iter()
-                    .any(|amount| amount.kind.form == form && amount.kind.runs_on(gpu))
-            };
-            let is_other = |amount: &CodeAmount| matches!(amount.kind.form, CodeForm::Other(_));
-            let count = match (fits(CodeForm::Cubin), fits(CodeForm::Ptx)) {
+            let mut kinds = set.amounts.iter().map(|amount| amount.kind);
+            let [has_cubin, has_ptx] = [CodeForm::Cubin, CodeForm::Ptx]
+                .map(|form| kinds.clone().any(|kind| kind.form == form && kind.runs_on(gpu)));
+            let count = match (has_cubin, has_ptx) {
                 (true, _) => &mut coverage.machine_code,
                 (false, true) => &mut coverage.only_ptx,
-                (false, false) if set.amounts.iter().all(is_other) => continue,
+                (false, false) if kinds.all(|kind| matches!(kind.form, CodeForm::Other(_))) => continue,
                 (false, false) => &mut coverage.no_code,
             };
             *count = count.saturating_add(set.containers);

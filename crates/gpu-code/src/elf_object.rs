@@ -160,22 +160,22 @@ impl ElfObject {
         require(is_usual, "header tables of an unusual form")?;
         let (segments_at, sections_at) = (u64_at(&header, 32), u64_at(&header, 40));
         let mut segments = Vec::new();
-        let size = u64::from(segment_count) * SEGMENT as u64;
-        file.rows(segments_at, size, |_, row| {
+        file.rows(segments_at, u64::from(segment_count) * SEGMENT as u64, |_, row| {
             segments.push(Segment::read(row));
             Ok(())
         })?;
+        let mut rows = Vec::new();
         let size = u64::from(section_count) * SECTION as u64;
-        let mut sections = Vec::new();
         file.rows(sections_at, size, |_, row: &[u8; SECTION]| {
-            sections.push((u32_at(row, 0), read_section(row)));
+            rows.push((u32_at(row, 0), read_section(row)));
             Ok(())
         })?;
-        let names = sections.get(usize::from(u16_at(&header, 62))).map(|(_, names)| names);
-        let names = names.ok_or(Obstacle::Unexpected("no section names"))?;
-        require(names.bytes <= NAME_BYTES, "section names of more than 1 MiB")?;
-        let names = file.vec(names.offset, names.bytes)?;
-        let sections = sections.into_iter().map(|(at, section)| Section {
+        let Some((_, table)) = rows.get(usize::from(u16_at(&header, 62))) else {
+            return Err(Obstacle::Unexpected("no section names"));
+        };
+        require(table.bytes <= NAME_BYTES, "section names of more than 1 MiB")?;
+        let names = file.vec(table.offset, table.bytes)?;
+        let sections = rows.into_iter().map(|(at, section)| Section {
             name: name_at(&names, at),
             ..section
         });
@@ -278,9 +278,9 @@ impl ElfObject {
         ranges.push((self.sections_at, (self.sections.len() * SECTION) as u64));
         let is_alone = !ranges.into_iter().any(|(offset, bytes)| overlaps(offset, bytes));
         require(is_alone, "something else overlaps .nv_fatbin")?;
-        let holds = |segment: &Segment| segment.maps(code.offset, code.bytes, code.address);
-        let mut segments = self.segments.iter().enumerate().filter(|(_, segment)| holds(segment));
-        match (segments.next(), segments.next()) {
+        let segments = self.segments.iter().enumerate();
+        let mut holding = segments.filter(|(_, segment)| segment.maps(code.offset, code.bytes, code.address));
+        match (holding.next(), holding.next()) {
             (Some((segment, load)), None) if load.flags & PF_W == 0 => Ok((number, code, segment)),
             _ => Err(Obstacle::Unexpected(".nv_fatbin is not in one constant PT_LOAD")),
         }

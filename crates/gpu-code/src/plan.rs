@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use crate::choice::PruneTarget;
-use crate::code_kind::CodeKind;
 use crate::container::{ALIGNMENT, CONTAINER_HEADER, CodeContainer, CodeEntry, ContainerHeader, read_containers};
 use crate::device_code::DeviceCode;
 use crate::elf_object::{
@@ -104,31 +103,35 @@ impl<'a> Selection<'a> {
         target: &PruneTarget,
     ) -> Checked<Self> {
         let section = code.1;
-        let containers = read_containers(file, section.offset, section.bytes)?;
+        let read = read_containers(file, section.offset, section.bytes)?;
         let address = |container: &CodeContainer| section.address + (container.offset - section.offset);
         let mut targets: BTreeMap<u64, bool> = BTreeMap::new();
         for pointer in pointers.pointers.iter().filter(|it| section.has_address(it.container)) {
             *targets.entry(pointer.container).or_default() |= pointer.is_linked;
         }
-        let starts: BTreeSet<u64> = containers.iter().map(address).collect();
+        let starts: BTreeSet<u64> = read.iter().map(address).collect();
         let all_known = targets.keys().all(|target| starts.contains(target));
         require(all_known, "a pointer to no container")?;
         let mut all_have_pointers = true;
-        let containers = containers.into_iter().map(|container| {
+        let mut containers = Vec::new();
+        for container in read {
             let kept = if let Some(is_linked) = targets.get(&address(&container)) {
-                let kept = target.kept(&container.entries, *is_linked);
-                let kept = container.entries.iter().zip(kept).filter(|(_, is_kept)| *is_kept);
-                kept.map(|(entry, _)| *entry).collect()
+                let choice = target.kept(&container.entries, *is_linked);
+                let entries = container.entries.iter().zip(choice);
+                entries
+                    .filter(|(_, is_kept)| *is_kept)
+                    .map(|(entry, _)| *entry)
+                    .collect()
             } else {
                 all_have_pointers = false;
                 container.entries.clone()
             };
-            (container, kept)
-        });
+            containers.push((container, kept));
+        }
         Ok(Self {
             object,
             code,
-            containers: containers.collect(),
+            containers,
             pointers,
             all_have_pointers,
         })
@@ -234,8 +237,9 @@ impl<'a> Selection<'a> {
             .filter(|it| it.has_content() && it.offset >= object.segments_at + used);
         let next = behind
             .map(|section| section.offset)
-            .chain([self.code.1.offset, object.sections_at]);
-        let next = next.filter(|offset| *offset >= object.segments_at + used).min();
+            .chain([self.code.1.offset, object.sections_at])
+            .filter(|offset| *offset >= object.segments_at + used)
+            .min();
         if next.is_some_and(|next| object.segments_at + used + SEGMENT as u64 <= next) {
             return object.segments_at;
         }
@@ -255,14 +259,14 @@ impl<'a> Selection<'a> {
     ) -> Checked<()> {
         let (object, (number, code, _)) = (self.object, self.code);
         let segments = self.new_segments(headers_at, hole);
-        let mut table = Vec::new();
+        let mut segment_table = Vec::new();
         for segment in &segments {
-            segment.write(&mut table);
+            segment.write(&mut segment_table);
         }
         if headers_at != object.segments_at {
             patches.insert(object.segments_at, vec![0; object.segments.len() * SEGMENT]);
         }
-        patches.insert(headers_at, table);
+        patches.insert(headers_at, segment_table);
         let mut table = file.vec(object.sections_at, (object.sections.len() * SECTION) as u64)?;
         for (at, (row, section)) in table
             .as_chunks_mut::<SECTION>()
@@ -348,12 +352,9 @@ impl<'a> Selection<'a> {
     ) -> PrunePlan {
         let mut codes = [DeviceCode::default(), DeviceCode::default()];
         let [code_before, code_after] = &mut codes;
-        let amounts = |entries: &[CodeEntry]| -> Vec<(CodeKind, u64)> {
-            entries.iter().map(|entry| (entry.kind, entry.bytes)).collect()
-        };
         for (container, kept) in &self.containers {
-            code_before.add(amounts(&container.entries));
-            code_after.add(amounts(kept));
+            code_before.add(container.entries.iter().map(|entry| (entry.kind, entry.bytes)));
+            code_after.add(kept.iter().map(|entry| (entry.kind, entry.bytes)));
         }
         let [code_before, code_after] = codes;
         PrunePlan {

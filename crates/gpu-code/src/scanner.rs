@@ -65,8 +65,8 @@ impl DeviceCodeScanner {
         let passed = bytes.get(..used).unwrap_or_default();
         let edge = passed.get(..passed.len().min(LINKED_SECTION.len())).unwrap_or_default();
         self.tail.extend_from_slice(edge);
-        let is_linked = |bytes: &[u8]| memmem::find(bytes, LINKED_SECTION).is_some();
-        self.code.is_partial |= is_linked(&self.tail) || is_linked(passed);
+        let parts = [self.tail.as_slice(), passed];
+        self.code.is_partial |= parts.iter().any(|part| memmem::find(part, LINKED_SECTION).is_some());
         if passed.len() > edge.len() {
             self.tail.clear();
             let last = passed.len().saturating_sub(LINKED_SECTION.len());

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::choice::PruneTarget;
 use crate::container::{CONTAINER_HEADER, CodeContainer, read_container};
 use crate::elf_object::{
-    ElfObject, FILE_HEADER, PF_X, PT_LOAD, PT_PHDR, SECTION, SEGMENT, SHT_SYMTAB, Section, Segment,
+    ElfObject, FILE_HEADER, PF_X, PT_LOAD, PT_PHDR, SECTION, SEGMENT, SHF_EXECINSTR, SHT_SYMTAB, Section, Segment,
 };
 use crate::object_file::{Checked, ObjectFile, Obstacle, PIECE, require};
 use crate::read_at::ReadAt;
@@ -53,9 +53,10 @@ impl<'a, R: ReadAt + ?Sized> JudgedObject<'a, R> {
 
     /// The segment with the file bytes of an address.
     fn segment_at(&self, address: u64) -> Checked<&Segment> {
-        let holds = |load: &&Segment| address.wrapping_sub(load.address) < load.file_bytes;
-        let segment = self.object.loads().find(holds);
-        segment.ok_or(Obstacle::Unexpected("an address is no longer mapped"))
+        let mut loads = self.object.loads();
+        loads
+            .find(|load| address.wrapping_sub(load.address) < load.file_bytes)
+            .ok_or(Obstacle::Unexpected("an address is no longer mapped"))
     }
 
     /// The container at an address.
@@ -71,18 +72,16 @@ impl<'a, R: ReadAt + ?Sized> JudgedObject<'a, R> {
 
 /// All program headers but `PT_LOAD` and `PT_PHDR` are the same in memory, and the image has the same end.
 fn same_headers(before: &ElfObject, after: &ElfObject) -> Checked<()> {
-    let others = |object: &ElfObject| -> Vec<(u32, u32, u64, u64, u64)> {
+    let [old, new] = [before, after].map(|object| {
         let others = object
             .segments
             .iter()
             .filter(|it| !matches!(it.kind, PT_LOAD | PT_PHDR));
-        others
-            .map(|it| (it.kind, it.flags, it.address, it.file_bytes, it.memory_bytes))
-            .collect()
-    };
-    require(others(before) == others(after), "a program header differs")?;
-    let end = |object: &ElfObject| object.loads().map(Segment::memory_end).max();
-    require(end(before) == end(after), "the end of the image differs")
+        others.map(|it| (it.kind, it.flags, it.address, it.file_bytes, it.memory_bytes))
+    });
+    require(old.eq(new), "a program header differs")?;
+    let [old_end, new_end] = [before, after].map(|object| object.loads().map(Segment::memory_end).max());
+    require(old_end == new_end, "the end of the image differs")
 }
 
 /// The same bytes and rights at each address, without headers, code and pointers to it.
@@ -119,14 +118,10 @@ where
             address = stop;
         }
     }
-    let executable = |section: &&Section| section.flags & crate::elf_object::SHF_EXECINSTR != 0;
-    for section in before
-        .object
-        .sections
-        .iter()
-        .filter(executable)
-        .filter(|it| it.has_content() && it.is_loaded())
-    {
+    for section in &before.object.sections {
+        if section.flags & SHF_EXECINSTR == 0 || !section.has_content() || !section.is_loaded() {
+            continue;
+        }
         let executable_before = before.segment_at(section.address)?.flags & PF_X;
         let executable_now = after.segment_at(section.address)?.flags & PF_X;
         require(executable_before == executable_now, "code is no longer executable")?;
@@ -155,8 +150,8 @@ fn changed_ranges<R: ReadAt + ?Sized>(before: &JudgedObject<'_, R>, after: &ElfO
     ];
     files.extend(before.pointers.pointers.iter().map(|pointer| (pointer.slot, 8)));
     for (offset, bytes) in files {
-        let holds = |load: &&Segment| offset >= load.offset && offset < load.file_end();
-        if let Some(load) = object.loads().find(holds) {
+        let mut loads = object.loads();
+        if let Some(load) = loads.find(|load| (load.offset..load.file_end()).contains(&offset)) {
             let start = load.address + (offset - load.offset);
             ranges.insert(start, start + bytes);
         }
@@ -173,9 +168,10 @@ where
     let (old, new) = (&before.object.sections, &after.object.sections);
     require(old.len() == new.len(), "a section is missing")?;
     for (old, new) in old.iter().zip(new) {
-        let is_same = (&old.name, old.kind, old.flags, old.address) == (&new.name, new.kind, new.flags, new.address)
+        let has_same_header = (&old.name, old.kind, old.flags, old.address)
+            == (&new.name, new.kind, new.flags, new.address)
             && (old.bytes == new.bytes || old.name == before.code.name);
-        require(is_same, "a section header differs")?;
+        require(has_same_header, "a section header differs")?;
         let is_compared = old.has_content() && !old.is_loaded() && old.kind != SHT_SYMTAB;
         let is_same = !is_compared || same_bytes((before, old.offset), (after, new.offset), old.bytes)?;
         require(is_same, "a section differs")?;

@@ -64,8 +64,10 @@ impl FromStr for Digest {
         if encoded.is_empty() {
             return Err("Empty algorithm value".to_owned());
         }
-        let is_encoded = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'=' | b'_' | b'-');
-        if !encoded.bytes().all(is_encoded) {
+        if !encoded
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"=_-".contains(&b))
+        {
             return Err(format!("Invalid encoded value {}", escape_bytes(encoded.as_bytes())));
         }
         // Unknown algorithms pass if they follow the grammar (image-spec, descriptor.md, "Digests").

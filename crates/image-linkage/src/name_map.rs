@@ -40,8 +40,8 @@ impl<V> NameMap<V> {
     pub(crate) fn get_mut(&mut self, name: &[u8]) -> Option<&mut V> {
         let at = self.chunk_of(name);
         let chunk = self.chunks.get_mut(at)?;
-        let at = chunk.find(name).ok()?;
-        chunk.items.get_mut(at).map(|item| &mut item.value)
+        let place = chunk.find(name).ok()?;
+        chunk.items.get_mut(place).map(|item| &mut item.value)
     }
 
     /// Inserts a value. Returns the previous one.
@@ -106,8 +106,7 @@ impl<V> NameMap<V> {
 
     /// The names and values, sorted.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &V)> {
-        let items = |chunk| NameChunk::iter(chunk);
-        self.chunks.iter().flat_map(items)
+        self.chunks.iter().flat_map(NameChunk::iter)
     }
 
     /// The names from `name` on and their values, sorted.
@@ -121,8 +120,10 @@ impl<V> NameMap<V> {
 
     /// The index of the chunk for a name.
     fn chunk_of(&self, name: &[u8]) -> usize {
-        let starts_behind = |chunk: &NameChunk<V>| chunk.iter().next().is_some_and(|(first, _)| first <= name);
-        self.chunks.partition_point(starts_behind).saturating_sub(1)
+        let behind = self
+            .chunks
+            .partition_point(|chunk| chunk.iter().next().is_some_and(|(first, _)| first <= name));
+        behind.saturating_sub(1)
     }
 }
 
@@ -146,8 +147,7 @@ impl<V> NameChunk<V> {
 
     fn put(&mut self, place: usize, name: &[u8], value: V) {
         // A name is far below 4 GiB: `Limits::path_bytes`.
-        let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let (start, length) = (number(self.bytes.len()), number(name.len()));
+        let [start, length] = [self.bytes.len(), name.len()].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
         self.bytes.extend_from_slice(name);
         self.items.insert(place, NamedItem { start, length, value });
     }

@@ -71,8 +71,8 @@ impl RootPath {
 
     /// The parent directories, innermost first, without the root.
     pub fn folders(&self) -> impl Iterator<Item = Self> + use<> {
-        let below_root = |path: Self| (path != Self::default()).then_some(path);
-        std::iter::successors(below_root(self.parent()), move |folder| below_root(folder.parent()))
+        let above = std::iter::successors(Some(self.parent()), |folder| Some(folder.parent()));
+        above.take_while(|folder| *folder != Self::default())
     }
 
     /// Appends `name`, a single component or a relative path.

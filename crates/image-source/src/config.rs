@@ -114,29 +114,31 @@ impl ExecutionConfig {
     /// The settings. Fields of a wrong type are ignored.
     fn settings(&self) -> ContainerSettings {
         // Parsed field by field, because engines start images with a field of a wrong type.
-        let value = |key: &str| self.rest.get(key);
-        let text = |key: &str| value(key).and_then(Value::as_str).map(str::to_owned);
-        let keys = |key: &str| {
-            let map = value(key).and_then(Value::as_object);
-            map.map(|map| map.keys().cloned().collect()).unwrap_or_default()
-        };
-        let labels = value("Labels").and_then(Value::as_object).into_iter().flatten();
-        let labels = labels.filter_map(|(key, label)| Some((key.clone(), label.as_str()?.to_owned())));
-        let check = value("Healthcheck")
+        let labels = self.map("Labels");
+        let stop_signal = self.rest.get("StopSignal").and_then(Value::as_str).unwrap_or_default();
+        let check = self
+            .rest
+            .get("Healthcheck")
             // serde would also accept a list and assign its items to the fields.
             .filter(|check| check.is_object())
             .cloned();
         ContainerSettings {
             entrypoint: self.entrypoint.clone().unwrap_or_default(),
             cmd: self.cmd.clone().unwrap_or_default(),
-            labels: labels.collect(),
-            ports: keys("ExposedPorts"),
-            volumes: keys("Volumes"),
-            stop_signal: text("StopSignal").filter(|signal| !signal.is_empty()),
-            shell: strings(value("Shell")),
+            labels: labels
+                .filter_map(|(key, label)| Some((key.clone(), label.as_str()?.to_owned())))
+                .collect(),
+            ports: self.map("ExposedPorts").map(|(port, _)| port.clone()).collect(),
+            volumes: self.map("Volumes").map(|(volume, _)| volume.clone()).collect(),
+            stop_signal: (!stop_signal.is_empty()).then(|| stop_signal.to_owned()),
+            shell: strings(self.rest.get("Shell")),
             healthcheck: check.and_then(|check| serde_json::from_value(check).ok()),
-            on_build: strings(value("OnBuild")),
+            on_build: strings(self.rest.get("OnBuild")),
         }
+    }
+
+    fn map(&self, key: &str) -> impl Iterator<Item = (&String, &Value)> {
+        self.rest.get(key).and_then(Value::as_object).into_iter().flatten()
     }
 }
 

@@ -186,8 +186,8 @@ impl EngineImage {
             )));
         }
         let limit = request.limits().document;
-        let response = connection.accept(response, limit)?;
-        let bytes = verify::read_document(&connection.what, response, None, None, limit)?;
+        let document = connection.accept(response, limit)?;
+        let bytes = verify::read_document(&connection.what, document, None, None, limit)?;
         serde_json::from_slice(&bytes).map_err(|error| {
             ImageError::Remote(format!(
                 "{} describes the image in a way that cannot be read: {error}",
@@ -267,10 +267,13 @@ impl InspectedImage {
 
 /// Rejects a name that would change the meaning of the URL.
 fn check_name(reference: &str, name: &str) -> Result<(), ImageError> {
-    let known = |b: u8| b.is_ascii_alphanumeric() || b"._-/:@+".contains(&b);
     // `../containers` would address another API endpoint.
     let steps = name.split('/').any(|part| matches!(part, "" | "." | ".."));
-    if name.bytes().all(known) && !steps {
+    if name
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"._-/:@+".contains(&b))
+        && !steps
+    {
         return Ok(());
     }
     Err(ImageError::reference(

@@ -20,12 +20,13 @@ const FOREIGN_FILES: [(&[u8], &str); 7] = [
 ];
 const JSON: &str = "it is JSON, such as docker inspect writes; the image itself: docker save NAME | cupti-audit -";
 
+fn without_space(bytes: &[u8]) -> Vec<u8> {
+    let bytes = bytes.iter().copied();
+    bytes.filter(|byte| !byte.is_ascii_whitespace()).collect()
+}
+
 /// What a file is that begins with `start` and is no image; `None` if its kind is not known.
 pub(crate) fn describe_foreign_file(start: &[u8]) -> Option<&'static str> {
-    let without_space = |bytes: &[u8]| -> Vec<u8> {
-        let bytes = bytes.iter().copied();
-        bytes.filter(|byte| !byte.is_ascii_whitespace()).collect()
-    };
     let start = without_space(start);
     let mut rows = FOREIGN_FILES.iter();
     let row = rows.find(|(begin, _)| start.starts_with(&without_space(begin)));

@@ -116,7 +116,7 @@ fn told_by_members<R: SkipRead>(mut members: ArchiveMembers<R>, at: DecidingMemb
 
 /// Whether a member's name is that of a layer, also as skopeo names it.
 fn is_blob(name: &[u8]) -> bool {
-    let is_digest = |stem: &[u8]| stem.len() == 64 && stem.iter().all(u8::is_ascii_hexdigit);
-    let is_layer = name.strip_suffix(b".tar").is_some_and(is_digest);
-    is_layer || name.starts_with(b"blobs/sha256/") || name.ends_with(b"/layer.tar")
+    let stem = name.strip_suffix(b".tar").unwrap_or_default();
+    let is_digest = stem.len() == 64 && stem.iter().all(u8::is_ascii_hexdigit);
+    is_digest || name.starts_with(b"blobs/sha256/") || name.ends_with(b"/layer.tar")
 }

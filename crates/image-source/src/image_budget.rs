@@ -22,10 +22,10 @@ impl<'l> ImageBudget<'l> {
     /// `stored` is the compressed size of all layers together, or `None` if the source knows it only at the end.
     pub(crate) fn new(limits: &'l Limits, stored: Option<u64>) -> Self {
         let by_ratio = stored.map_or(u64::MAX, |stored| stored.saturating_mul(limits.layer_ratio));
-        let by_ratio = by_ratio.max(limits.ratio_from.saturating_mul(2));
+        let bytes = by_ratio.max(limits.ratio_from.saturating_mul(2));
         Self {
             limits,
-            room: AtomicU64::new(limits.image_bytes.min(by_ratio)),
+            room: AtomicU64::new(limits.image_bytes.min(bytes)),
             entries: AtomicU64::new(0),
             names: AtomicU64::new(0),
             object_names: AtomicU64::new(0),
@@ -44,8 +44,9 @@ impl<'l> ImageBudget<'l> {
     ///
     /// Errors: [`ImageError::NotAnImage`] with the name of the limit that the layers so far exceed.
     pub(crate) fn count(&self, image: &str, layer: &LayerIndex) -> Result<(), ImageError> {
-        let take = |room: u64| Some(room.saturating_sub(layer.bytes));
-        let _ = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        let _ = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
+            Some(room.saturating_sub(layer.bytes))
+        });
         let limits = self.limits;
         let counted = [
             (

@@ -17,10 +17,6 @@ pub fn find_user(spec: &str, passwd: &[u8], group: &[u8]) -> Result<FileCredenti
         (_, Some(number)) => account.uid == number,
         (name, None) => account.name == name.as_bytes(),
     });
-    let unknown = |what: &str, file: &str| {
-        let what = escape::escape_bytes(what.as_bytes());
-        format!("unable to find {what}: no matching entries in {file} file")
-    };
     let (uid, own_group) = match (&account, user_part, number) {
         (Some(account), _, _) => (account.uid, account.gid),
         (None, "", _) => (0, 0),
@@ -34,14 +30,19 @@ pub fn find_user(spec: &str, passwd: &[u8], group: &[u8]) -> Result<FileCredenti
     let (gid, groups) = if group_part.is_empty() {
         (own_group, name.map(|name| groups_of(name, group)).unwrap_or_default())
     } else {
-        let unknown = || unknown(&format!("group {group_part}"), "group");
-        (named_group(group_part, group).ok_or_else(unknown)?, Vec::new())
+        let gid = named_group(group_part, group);
+        (
+            gid.ok_or_else(|| unknown(&format!("group {group_part}"), "group"))?,
+            Vec::new(),
+        )
     };
-    let identity = |number: i64| u32::try_from(number).map_err(|_| "uids and gids must be in range 0-2147483647");
+    let (Ok(effective_uid), Ok(gid)) = (u32::try_from(uid), u32::try_from(gid)) else {
+        return Err("uids and gids must be in range 0-2147483647".to_owned());
+    };
     Ok(FileCredentials {
-        uid: identity(uid)?,
-        gid: identity(gid)?,
-        groups: groups.into_iter().filter_map(|gid| identity(gid).ok()).collect(),
+        uid: effective_uid,
+        gid,
+        groups: groups.into_iter().filter_map(|gid| u32::try_from(gid).ok()).collect(),
         // Engines keep `CAP_DAC_OVERRIDE` only for root.
         reads_all: uid == 0,
         name: name
@@ -75,6 +76,11 @@ impl<'f> Account<'f> {
     }
 }
 
+fn unknown(what: &str, file: &str) -> String {
+    let what = escape::escape_bytes(what.as_bytes());
+    format!("unable to find {what}: no matching entries in {file} file")
+}
+
 /// The nonempty lines of a file, trimmed.
 fn lines(file: &[u8]) -> impl Iterator<Item = &[u8]> {
     file.split(|&byte| byte == b'\n')
@@ -84,11 +90,14 @@ fn lines(file: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// The groups that list the user as a member.
 fn groups_of(name: &[u8], group: &[u8]) -> Vec<i64> {
-    let member = |line: &&[u8]| {
-        let list = line.split(|&byte| byte == b':').nth(3).unwrap_or_default();
-        list.split(|&byte| byte == b',').any(|member| member == name)
-    };
-    lines(group).filter(member).map(group_number).take(GROUPS).collect()
+    lines(group)
+        .filter(|line| {
+            let list = line.split(|&byte| byte == b':').nth(3).unwrap_or_default();
+            list.split(|&byte| byte == b',').any(|member| member == name)
+        })
+        .map(group_number)
+        .take(GROUPS)
+        .collect()
 }
 
 /// The maximum number of supplementary groups (`NGROUPS_MAX` of Linux).
@@ -96,10 +105,10 @@ const GROUPS: usize = 65_536;
 
 /// The requested group, by number or name. A number needs no line in `/etc/group`.
 fn named_group(asked: &str, group: &[u8]) -> Option<i64> {
-    let number = decimal(asked);
-    number.or_else(|| {
-        let named = |line: &&[u8]| line.split(|&byte| byte == b':').next() == Some(asked.as_bytes());
-        lines(group).find(named).map(group_number)
+    decimal(asked).or_else(|| {
+        lines(group)
+            .find(|line| line.split(|&byte| byte == b':').next() == Some(asked.as_bytes()))
+            .map(group_number)
     })
 }
 

@@ -161,11 +161,12 @@ pub(crate) fn choose_manifest(
 
 /// The image for a platform. A wish without a variant accepts any, and prefers an image without one.
 fn find_platform<'i>(images: &'i [Descriptor], wish: &Platform) -> Option<&'i Descriptor> {
-    let find = |fits: &dyn Fn(&Platform) -> bool| {
-        let mut images = images.iter();
-        images.find(|image| image.platform.as_ref().is_some_and(fits))
-    };
-    find(&|offered| offered == wish).or_else(|| find(&|offered| wish.accepts(offered)))
+    let mut offered = images
+        .iter()
+        .filter_map(|image| Some((image, image.platform.as_ref()?)));
+    let exact = offered.clone().find(|(_, platform)| *platform == wish);
+    let (image, _) = exact.or_else(|| offered.find(|(_, platform)| wish.accepts(platform)))?;
+    Some(image)
 }
 
 fn platform_words(image: &Descriptor) -> String {
@@ -196,12 +197,10 @@ fn read_unstated(what: &str, images: &mut [Descriptor], read: ReadPlatform<'_>) 
 }
 
 fn images_of_index(index: &[Descriptor]) -> Vec<Descriptor> {
-    let is_image = |descriptor: &&Descriptor| {
-        let platform = descriptor.platform.as_ref();
-        // BuildKit lists an attestation as platform unknown/unknown. Its annotation is specific to BuildKit.
-        platform.is_none_or(|platform| platform.os != "unknown")
-    };
-    index.iter().filter(is_image).cloned().collect()
+    let mut images = index.to_vec();
+    // BuildKit lists an attestation as platform unknown/unknown. Its annotation is specific to BuildKit.
+    images.retain(|image| image.platform.as_ref().is_none_or(|platform| platform.os != "unknown"));
+    images
 }
 
 /// The platforms in an index and in the configs of the other images; or its only image, if the index gives no platform.

@@ -53,16 +53,12 @@ impl Platform {
     /// Whether an image for `offered` matches this request. Variants are compared only if the request has one; `v8` of
     /// arm64 equals none (image-spec, image-index.md, "Platform Variants").
     pub(crate) fn accepts(&self, offered: &Self) -> bool {
-        let plain = |platform: &Self| {
-            platform
-                .variant
-                .clone()
-                .filter(|variant| !(platform.architecture == "arm64" && variant == "v8"))
-        };
+        let [own, other] = [self, offered].map(|platform| {
+            let variant = platform.variant.as_deref();
+            variant.filter(|variant| !(platform.architecture == "arm64" && *variant == "v8"))
+        });
         // A request for `arm/v7` does not accept v6, although it could run: the index may have both.
-        self.os == offered.os
-            && self.architecture == offered.architecture
-            && (self.variant.is_none() || plain(self) == plain(offered))
+        self.os == offered.os && self.architecture == offered.architecture && (self.variant.is_none() || own == other)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reads the layers of an opened image in parallel.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 
@@ -8,7 +9,6 @@ use crate::image::{Image, LayerDescriptor};
 use crate::image_budget::ImageBudget;
 use crate::image_error::ImageError;
 use crate::source::{BlobStore, OpenRequest, ProgressReader};
-use crate::work_pool::in_parallel;
 
 /// How many layers are read at a time. Each takes three threads, one of which decompresses.
 const WORKERS: usize = 2;
@@ -95,4 +95,25 @@ fn read_layer(
         cache.keep(&index);
     }
     Ok(Ok(index))
+}
+
+/// Applies `work` to each item with `at_a_time` threads; returns the results in the order of the items.
+pub fn in_parallel<T: Sync, R: Send>(items: &[T], at_a_time: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = Mutex::new(items.iter().enumerate());
+    let done = Mutex::new(Vec::with_capacity(items.len()));
+    std::thread::scope(|scope| {
+        for _ in 0..at_a_time.min(items.len()) {
+            scope.spawn(|| {
+                // The lock is released before the work starts; `while let` on the guard itself would hold it.
+                let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
+                while let Some((number, item)) = take() {
+                    let made = work(item);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((number, made));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, made)| made).collect()
 }

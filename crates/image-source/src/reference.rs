@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use crate::archive::PreferredDocument;
 use crate::engine::EngineKind;
 use crate::image_error::ImageError;
-use crate::no_image_name::{why_no_image_name, without_password};
 use crate::registry_reference::RegistryReference;
 use crate::source_kind::SourceKind;
 
@@ -87,9 +86,6 @@ pub(crate) fn parse_reference(
         let reason = "a name holds no password; docker login stores it, and it is read from there";
         return Err(ImageError::reference(shown, reason));
     }
-    if let Some(reason) = why_no_image_name(text, |path| find_path(path).is_some()) {
-        return Err(invalid(&reason));
-    }
     // Checked before the schemes with a bare colon: `docker` is one of those too, and may be a host name.
     if let Some(name) = text.strip_prefix("docker://") {
         return registry(text, name);
@@ -158,6 +154,20 @@ fn why_stray_ends(text: &str) -> Option<&'static str> {
     }
 }
 
+/// The text with the password of `USER:PASSWORD@HOST` replaced.
+fn without_password(text: &str) -> Option<String> {
+    let (before, host) = text.rsplit_once('@')?;
+    let user = before.rsplit('/').next()?;
+    let (name, password) = user.split_once(':')?;
+    // `NAME:TAG@sha256:…` is a reference.
+    let is_digest = host.starts_with("sha256:") || host.starts_with("sha512:");
+    if is_digest || password.is_empty() || !before.ends_with(user) || before.contains("docker-daemon:") {
+        return None;
+    }
+    let start = before.strip_suffix(user)?;
+    Some(format!("{start}{name}:***@{host}"))
+}
+
 /// Why a host file is not an image, by its name and its content.
 fn why_no_image(file: &str, words: Option<&'static str>) -> &'static str {
     let name = file.rsplit('/').next().unwrap_or_default();
@@ -220,13 +230,15 @@ fn split_tag<'a>(rest: &'a str, find_path: &impl Fn(&str) -> Option<PathKind>) -
     }
 }
 
-/// Whether a text can only be a path.
+/// Whether a text is a path rather than a name in a registry.
 fn is_path(text: &str) -> bool {
     text.starts_with('/')
         || text.starts_with("./")
         || text.starts_with("../")
         // A quoted `~` reaches us unexpanded, and no registry name starts with it.
         || text.starts_with('~')
+        // Nobody names an image like a file that holds one.
+        || [".tar", ".tar.gz", ".tgz", ".sif", ".sqfs"].iter().any(|end| text.ends_with(end))
 }
 
 fn registry(text: &str, name: &str) -> Result<ImageReference, ImageError> {
@@ -240,8 +252,11 @@ fn registry(text: &str, name: &str) -> Result<ImageReference, ImageError> {
     if let Some((_, hex)) = name.rsplit_once("@sha256:")
         && hex.len() != SHA256_DIGITS
     {
-        let reason = format!("its digest has {} digits and not {SHA256_DIGITS}", hex.chars().count());
-        return Err(ImageError::reference(text, reason));
+        let found = hex.chars().count();
+        return Err(ImageError::reference(
+            text,
+            format!("its digest has {found} digits and not {SHA256_DIGITS}"),
+        ));
     }
     let lower = name.to_lowercase();
     if lower != name && name.parse::<RegistryReference>().is_err() && lower.parse::<RegistryReference>().is_ok() {
@@ -262,7 +277,7 @@ fn registry(text: &str, name: &str) -> Result<ImageReference, ImageError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ImageReference, PathKind, parse_reference};
+    use super::{ImageReference, PathKind, parse_reference, without_password};
 
     fn find_path(path: &str) -> Option<PathKind> {
         match path {
@@ -333,7 +348,9 @@ mod tests {
             "",
             "invalid reference \"\": it is empty; name an image, such as ubuntu:22.04 or oci:DIR",
         );
-        check("./missing", "invalid reference \"./missing\": no such file or folder");
+        for path in ["./missing", "out/app.tar", "app.sif"] {
+            check(path, &format!("invalid reference \"{path}\": no such file or folder"));
+        }
         check("oci:", "invalid reference \"oci:\": nothing follows the scheme");
         check(
             "docker:app",
@@ -345,7 +362,7 @@ mod tests {
         );
         check(
             "containerd:app",
-            "invalid reference \"containerd:app\": containerd: is not read directly; in a pipe: ctr images export - NAME | cupti-audit -",
+            "invalid reference \"containerd:app\": unknown scheme; did you mean docker-archive:FILE, which ctr images export writes? (docker://containerd:app is the image of that name in Docker Hub)",
         );
         check("docker:24-dind", "registry docker.io/library/docker:24-dind");
         check("redis:alpine", "registry docker.io/library/redis:alpine");
@@ -390,6 +407,19 @@ mod tests {
             ),
         ] {
             check(text, &format!("invalid reference {text:?}: {why}"));
+        }
+    }
+
+    #[test]
+    fn where_is_a_password() {
+        for (text, shown) in [
+            ("bob:hunter2@ghcr.io/acme/app:1", Some("bob:***@ghcr.io/acme/app:1")),
+            ("https://bob:hunter2@ghcr.io/a", Some("https://bob:***@ghcr.io/a")),
+            ("app:1@sha256:aa", None),
+            ("ghcr.io/acme/app@sha256:aa", None),
+            ("ghcr.io/acme/app:1", None),
+        ] {
+            assert_eq!(without_password(text).as_deref(), shown, "{text}");
         }
     }
 }

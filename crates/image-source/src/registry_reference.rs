@@ -134,21 +134,22 @@ fn is_host(text: &str) -> bool {
         Some((host, port)) => (host, Some(port)),
         None => (text, None),
     };
-    let is_label = |label: &str| {
+    let mut labels = host.split('.');
+    labels.all(|label| {
         !label.is_empty()
             && !label.starts_with('-')
             && !label.ends_with('-')
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    };
-    host.split('.').all(is_label)
-        && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+    }) && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn is_tag(tag: &str) -> bool {
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    tag.len() <= MAX_TAG
-        && tag.bytes().next().is_some_and(is_word)
-        && tag.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
+    !tag.is_empty()
+        && tag.len() <= MAX_TAG
+        && !tag.starts_with(['.', '-'])
+        && tag
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
 }
 
 /// Whether a text looks like a digest: words joined by `-`, `_`, `+` or `.`, a colon, and at least 32 hexadecimal
@@ -157,10 +158,8 @@ fn has_digest_form(text: &str) -> bool {
     let Some((algorithm, hex)) = text.split_once(':') else {
         return false;
     };
-    let is_word = |word: &str| {
-        word.starts_with(|c: char| c.is_ascii_alphabetic()) && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    };
-    algorithm.split(['-', '_', '+', '.']).all(is_word)
+    let mut words = algorithm.split(['-', '_', '+', '.']);
+    words.all(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()) && word.bytes().all(|b| b.is_ascii_alphanumeric()))
         // The minimum in distribution/reference's grammar; the length for the algorithm is checked later, with its own
         // error.
         && hex.len() >= 32

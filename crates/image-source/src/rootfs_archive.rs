@@ -84,4 +84,8 @@ impl BlobStore for ArchiveBlob {
     fn open(&self, _layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
         Ok(Box::new(self.open_file()?))
     }
+
+    fn find(&self, _layer: &LayerDescriptor) -> Result<(), ImageError> {
+        self.open_file().map(drop)
+    }
 }

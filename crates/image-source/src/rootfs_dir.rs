@@ -14,10 +14,10 @@ use crate::config::ImageConfig;
 use crate::image::Image;
 use crate::image_error::ImageError;
 use crate::platform::Platform;
+use crate::read_layers::in_parallel;
 use crate::root_index::{RootIndex, too_many_entries};
 use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
-use crate::work_pool::in_parallel;
 use image_linkage::layer::{
     AccessList, FileCapabilities, FileFacts, KeptClass, LayerEntry, LayerIndex, NodeAccess, read_file_facts,
 };
@@ -184,13 +184,12 @@ impl FoundFile {
 
     /// Reads it. The second value says how its content counts against the limits.
     fn read(&self, request: &OpenRequest<'_>) -> io::Result<(FileFacts, KeptClass)> {
-        let file = File::open(&self.place)?;
         let access = access(&self.metadata);
         let bytes = self.metadata.len();
         // A sparse file is cheap to make and takes minutes to read. The ratio limit of a layer applies to it too.
         let (limits, stored) = (request.limits(), self.metadata.blocks().saturating_mul(512));
         let most = stored.saturating_mul(limits.layer_ratio).max(limits.ratio_from);
-        let mut read = file.take(most);
+        let mut read = File::open(&self.place)?.take(most);
         let (mut facts, class) = read_file_facts(&self.path, (access.mode, Some(bytes)), &mut read, request.index)?;
         if read.limit() == 0 {
             return Err(io::Error::other("nearly all of it is a hole (layer-ratio)"));

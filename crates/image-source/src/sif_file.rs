@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use squashfs::Squashfs;
+use squashfs::{Squashfs, number_at, size_at};
 use squashfs_walk::walk_squashfs;
 use start_scripts::with_start_scripts;
 
@@ -20,7 +20,6 @@ use crate::config::{ImageConfig, read_image_config};
 use crate::foreign_file::describe_foreign_file;
 use crate::image::Image;
 use crate::image_error::ImageError;
-use crate::little_endian::{number_at, size_at};
 use crate::platform::Platform;
 use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
@@ -149,11 +148,10 @@ impl SifFile {
             return Err(self.refused(&format!("it holds an overlay, which is not read; {UNPACK}")));
         }
         let config = of_kind(JSON).find(|object| object.name == b"oci-config.json");
-        let config = config.map(|json| self.read_config(file, json, request)).transpose()?;
         Ok(FoundSquashfs {
             partition: (primary.offset, primary.bytes.min(bytes.saturating_sub(primary.offset))),
             platform: primary.platform(),
-            config,
+            config: config.map(|json| self.read_config(file, json, request)).transpose()?,
         })
     }
 
@@ -168,8 +166,8 @@ impl SifFile {
         let mut bytes = vec![0; usize::try_from(json.bytes).unwrap_or_default()];
         file.read_exact_at(&mut bytes, json.offset)
             .map_err(ImageError::io(&what))?;
-        let damaged = |error: serde_json::Error| ImageError::not_an_image(&what, error.to_string());
-        let inner: Value = serde_json::from_slice(&bytes).map_err(damaged)?;
+        let inner: Value =
+            serde_json::from_slice(&bytes).map_err(|error| ImageError::not_an_image(&what, error.to_string()))?;
         let whole = json!({"os": "linux", "config": inner, "rootfs": {"diff_ids": []}}).to_string();
         let (_, config) = read_image_config(&what, whole.as_bytes())?;
         Ok(ImageConfig { user: None, ..config })

@@ -121,9 +121,8 @@ pub trait BlobStore: Send + Sync {
     /// Checks that the blob of a cached layer exists, if that needs no request.
     ///
     /// Errors: As [`BlobStore::open`]: a folder without a blob is not a complete image, even if the blob is cached.
-    fn find(&self, _layer: &LayerDescriptor) -> Result<(), ImageError> {
-        Ok(())
-    }
+    // Without a default: a store around another one would hide its answer.
+    fn find(&self, layer: &LayerDescriptor) -> Result<(), ImageError>;
 }
 
 /// Receives the progress of a long read. Layers are numbered from 0 in the order in which they apply, or in order of

@@ -3,23 +3,8 @@
 //! Every match lists all kinds, so the compiler points a new kind to each place.
 #![warn(clippy::wildcard_enum_match_arm)]
 
-/// The forms of an image reference, for the help text.
-pub const REFERENCE_HELP: &str = "\
-Images:
-  NAME[:TAG][@DIGEST]        an image in a registry; docker://NAME is the same
-  docker-daemon:NAME         an image in Docker Engine
-  podman:NAME                an image in Podman
-  docker-archive:FILE[:REF]  the output of `docker save`
-  -                          the same, from standard input
-  oci:DIR[:TAG]              an OCI image layout
-  oci-archive:FILE[:TAG]     an OCI image layout in a tar file
-  rootfs:DIR                 an unpacked root file system
-  rootfs-archive:FILE        a root file system in a tar file
-  sif:FILE                   an image of Apptainer or Singularity
-  The scheme can be left out for an existing file or directory.";
-
 /// Schemes of other tools (skopeo, podman, syft, trivy, crane, apptainer), and their equivalents here.
-const FOREIGN_SCHEMES: [(&str, &str); 9] = [
+const FOREIGN_SCHEMES: [(&str, &str); 10] = [
     (
         "docker",
         "docker-daemon:NAME for the engine's image, docker://NAME for a registry's",
@@ -32,6 +17,7 @@ const FOREIGN_SCHEMES: [(&str, &str); 9] = [
         "dir",
         "rootfs:DIR for an unpacked file system, oci:DIR for an image layout",
     ),
+    ("containerd", "docker-archive:FILE, which ctr images export writes"),
     ("file", "the path alone, which is recognised by its content"),
     ("registry", "docker://NAME"),
     ("oci-dir", "oci:DIR"),
@@ -40,9 +26,10 @@ const FOREIGN_SCHEMES: [(&str, &str); 9] = [
     ("tarball", "docker-archive:FILE"),
 ];
 
-/// Declares the kinds. A row has a doc line, the variant, and the scheme before the colon of a reference.
+/// Declares the kinds. A row has a doc line, the variant, the scheme before the colon of a reference, and the form of a
+/// reference and what it is, for the help.
 macro_rules! source_kinds {
-    ($(#[$doc:meta] $kind:ident $scheme:literal,)+) => {
+    ($(#[$doc:meta] $kind:ident $scheme:literal $form:literal $what:literal,)+) => {
         /// The kind of source of an image.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum SourceKind {
@@ -57,29 +44,34 @@ macro_rules! source_kinds {
             pub fn scheme(self) -> &'static str {
                 match self { $(Self::$kind => $scheme,)+ }
             }
+
+            /// The form of a reference and what it is, for the help.
+            pub fn form(self) -> (&'static str, &'static str) {
+                match self { $(Self::$kind => ($form, $what),)+ }
+            }
         }
     };
 }
 
 source_kinds! {
     /// A registry that implements the OCI distribution specification.
-    Docker "docker",
+    Docker "docker" "NAME[:TAG][@DIGEST]" "an image in a registry; docker://NAME is the same",
     /// The socket of a Docker Engine.
-    DockerDaemon "docker-daemon",
+    DockerDaemon "docker-daemon" "docker-daemon:NAME" "an image in Docker Engine",
     /// The socket of Podman's Docker-compatible service.
-    Podman "podman",
+    Podman "podman" "podman:NAME" "an image in Podman",
     /// The output of `docker save`.
-    DockerArchive "docker-archive",
+    DockerArchive "docker-archive" "docker-archive:FILE[:REF]" "the output of `docker save`; - for standard input",
     /// An OCI image layout in a folder.
-    Oci "oci",
+    Oci "oci" "oci:DIR[:TAG]" "an OCI image layout",
     /// An OCI image layout in a tar archive.
-    OciArchive "oci-archive",
+    OciArchive "oci-archive" "oci-archive:FILE[:TAG]" "an OCI image layout in a tar file",
     /// An unpacked root file system.
-    Rootfs "rootfs",
+    Rootfs "rootfs" "rootfs:DIR" "an unpacked root file system",
     /// A root file system in a tar archive, such as the output of `docker export`.
-    RootfsArchive "rootfs-archive",
+    RootfsArchive "rootfs-archive" "rootfs-archive:FILE" "a root file system in a tar file",
     /// An Apptainer or Singularity image, or a bare squashfs.
-    Sif "sif",
+    Sif "sif" "sif:FILE" "an image of Apptainer or Singularity",
 }
 
 impl SourceKind {
@@ -90,20 +82,17 @@ impl SourceKind {
 
     /// The suggestion for another tool's scheme, or for a typo in one of ours.
     pub(crate) fn meant_by(scheme: &str) -> Option<String> {
-        let foreign = FOREIGN_SCHEMES.iter().find(|(name, _)| *name == scheme);
-        // A short scheme allows no typo: `postman:1` is an image with a tag.
-        let slips = |kind: &Self| match kind.scheme().len() {
+        if let Some((_, words)) = FOREIGN_SCHEMES.iter().find(|(name, _)| *name == scheme) {
+            return Some((*words).to_owned());
+        }
+        let mut schemes = Self::ALL.map(Self::scheme).into_iter();
+        let near = schemes.find(|known| match known.len() {
+            // A short scheme allows no typo: `postman:1` is an image with a tag.
             0..=4 => false,
-            5..=8 => strsim::damerau_levenshtein(kind.scheme(), scheme) == 1,
-            _ => strsim::damerau_levenshtein(kind.scheme(), scheme) <= 2,
-        };
-        let near = || {
-            Self::ALL
-                .into_iter()
-                .find(slips)
-                .map(|kind| format!("{}:…", kind.scheme()))
-        };
-        foreign.map(|(_, words)| (*words).to_owned()).or_else(near)
+            5..=8 => strsim::damerau_levenshtein(known, scheme) == 1,
+            _ => strsim::damerau_levenshtein(known, scheme) <= 2,
+        });
+        near.map(|known| format!("{known}:…"))
     }
 
     /// Whether the source has no image config: a folder or an archive is read as `/`.

@@ -1,6 +1,9 @@
-//! Reads documents and checks them against their digest and size.
+//! Reads documents and checks them against their digest and size; reads small files of the host.
+#![expect(clippy::disallowed_methods, reason = "the user names these files")]
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 
 use image_linkage::digest::{Digest, DigestHasher};
 
@@ -66,4 +69,20 @@ pub(crate) fn check_digest(what: &str, bytes: &[u8], expected: &Digest) -> Resul
             found: found.to_string(),
         })
     }
+}
+
+/// The size limit. All certificate authorities of a Debian system are 220 kB.
+const SMALL_FILE: u64 = 4 << 20;
+
+/// Reads a file of at most 4 MiB.
+///
+/// Errors: The system's error, or that the file is larger; a device has no end.
+pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(SMALL_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > SMALL_FILE {
+        let what = format!("it is larger than the limit of {SMALL_FILE} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
+    Ok(bytes)
 }

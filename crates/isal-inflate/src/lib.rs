@@ -27,8 +27,10 @@ impl<R: BufRead> MemberReader<R> {
         // ISA-L accepts reserved flags and header fields of any length, so flate2 parses the header.
         let mut member = GzDecoder::new(inner);
         let header = member.header().cloned().ok_or_else(|| {
-            let failed = member.read(&mut []).err();
-            let failed = failed.unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
+            let failed = member
+                .read(&mut [])
+                .err()
+                .unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
             (failed.kind(), failed.to_string())
         });
         Self {

@@ -52,13 +52,11 @@ pub fn read_distribution(
 pub fn named_distribution(name: &[u8]) -> Option<(String, Option<String>)> {
     let name = std::str::from_utf8(name).ok().filter(|name| !name.starts_with('~'))?;
     let kinds = [".dist-info", ".egg-info", ".egg-link", ".egg"];
-    let stem = kinds.iter().find_map(|kind| name.strip_suffix(kind))?;
+    let mut stem = kinds.iter().find_map(|kind| name.strip_suffix(kind))?;
     // In egg names the Python version follows the version.
-    let is_egg = !name.ends_with(".dist-info");
-    let stem = stem
-        .split_once("-py")
-        .filter(|_| is_egg)
-        .map_or(stem, |(before, _)| before);
+    if !name.ends_with(".dist-info") {
+        (stem, _) = stem.split_once("-py").unwrap_or((stem, ""));
+    }
     Some(match stem.rsplit_once('-') {
         Some((name, version)) => (normal_name(name), Some(version.to_owned())),
         None => (normal_name(stem), None),
@@ -113,9 +111,26 @@ fn pin(requirement: &str) -> Option<(String, String)> {
     Some((normal_name(name.trim()), version.trim().to_owned()))
 }
 
+/// The packages and their folders in setuptools' import hook of an editable package (`pip install -e`), which has a table
+/// (`_FINDER_TEMPLATE` of `editable_wheel.py`): `MAPPING: dict[str, str] = {'name': '/folder/name'}`.
+pub(crate) fn read_mapping(hook: &[u8]) -> Vec<(String, String)> {
+    let text = String::from_utf8_lossy(hook);
+    let line = text.lines().find(|line| line.starts_with("MAPPING"));
+    let table = line
+        .and_then(|line| line.split_once('{'))
+        .map_or("", |(_, table)| table);
+    // Reads quoted strings only. Names and folders with a quote do not occur in images.
+    let mut texts = table.split('\'').skip(1).step_by(2);
+    let mut pairs = Vec::new();
+    while let (Some(name), Some(folder)) = (texts.next(), texts.next()) {
+        pairs.push((name.to_owned(), folder.to_owned()));
+    }
+    pairs
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{named_distribution, normal_name, pin, read};
+    use super::{named_distribution, normal_name, pin, read, read_mapping};
     use image_linkage::path::RootPath;
 
     #[test]
@@ -192,5 +207,28 @@ mod tests {
             pins("x86_64"),
             [&["nvidia-cuda-cupti-cu12 12.8.90"], &everywhere[..]].concat()
         );
+    }
+
+    #[test]
+    fn the_table_of_a_hook_is_read() {
+        let check = |text: &str, expected: &[(&str, &str)]| {
+            let found = read_mapping(text.as_bytes());
+            let found: Vec<(&str, &str)> = found
+                .iter()
+                .map(|(name, folder)| (name.as_str(), folder.as_str()))
+                .collect();
+            assert_eq!(found, expected, "{text}");
+        };
+        let pairs = [("foo", "/src/foo"), ("foo_more", "/src/lib/foo_more")];
+        check(
+            "import sys\nMAPPING: dict[str, str] = {'foo': '/src/foo', 'foo_more': '/src/lib/foo_more'}\n",
+            &pairs,
+        );
+        check(
+            "MAPPING = {'foo': '/src/foo'}\nNAMESPACES = {'x': ['/y']}\n",
+            &pairs[..1],
+        );
+        check("MAPPING: dict[str, str] = {}\n", &[]);
+        check("nothing", &[]);
     }
 }

@@ -114,19 +114,22 @@ impl PythonEnvironment {
                 interpreters.push(found);
             }
         }
-        let start = settings.start.as_ref();
-        let start = start.and_then(|path| Some((path, rootfs.lookup(&path.absolute()).ok()?)));
-        let key = |dist: &PythonDistribution| ((dist.site.clone(), dist.name.clone()), dist.version.clone());
+        let start = settings.start.as_ref().and_then(|path| {
+            Some(SearchedFolder {
+                path: path.clone(),
+                real_path: rootfs.lookup(&path.absolute()).ok()?.path,
+                is_site: false,
+                only: None,
+            })
+        });
+        let versions = distributions
+            .iter()
+            .map(|dist| ((dist.site.clone(), dist.name.clone()), dist.version.clone()));
         Self {
             interpreters,
             broken,
-            start: start.map(|(path, found)| SearchedFolder {
-                path: path.clone(),
-                real_path: found.path,
-                is_site: false,
-                only: None,
-            }),
-            distributions: distributions.iter().map(key).collect(),
+            start,
+            distributions: versions.collect(),
             user: settings.user.clone(),
             variables: settings.variables.clone(),
             runs: Mutex::default(),
@@ -149,20 +152,23 @@ impl PythonEnvironment {
                 ObjectSearch::NotThere => {}
             }
         }
-        let is_script = is_source(object.name()) && !is_package(rootfs, &object.parent());
-        let script = || is_script.then(|| object.parent());
-        let site = self.site_of(object).or_else(|| folder_of_module(rootfs, object));
-        if let (None, Some(site), Some(first)) = (&site, script(), self.interpreters.first()) {
-            // A script is started by its path, in any folder.
-            let path = object.absolute();
-            return Some(Ok((first, FoundObject { site, path })));
-        }
-        let site = site.or_else(script)?;
-        let is_of = |broken: &&BrokenPython| {
+        let site = match self.site_of(object).or_else(|| folder_of_module(rootfs, object)) {
+            Some(site) => site,
+            None if !is_source(object.name()) || is_package(rootfs, &object.parent()) => return None,
+            None => {
+                let site = object.parent();
+                if let Some(first) = self.interpreters.first() {
+                    // A script is started by its path, in any folder.
+                    let path = object.absolute();
+                    return Some(Ok((first, FoundObject { site, path })));
+                }
+                site
+            }
+        };
+        let for_it = self.broken.iter().find(|broken| {
             let environment = broken.environment.as_ref();
             environment.is_some_and(|folder| below(folder, object).is_some())
-        };
-        let for_it = self.broken.iter().find(is_of);
+        });
         let denied = (!may_list(rootfs, &site, &self.user)).then(|| format!("{} may not list {site}", self.user));
         let is_broken = denied.is_some() || (passed_over.is_none() && for_it.is_some());
         let why = denied.or(passed_over).unwrap_or_else(|| self.reason(for_it, &site));
@@ -399,8 +405,8 @@ impl PythonEnvironment {
 fn has_importable_folders(path: &RootPath) -> bool {
     let parts: Vec<&[u8]> = path.split_components().collect();
     let (_, folders) = parts.split_last().unwrap_or((&&b""[..], &[]));
-    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
-    folders.iter().all(|folder| folder.iter().all(is_letter))
+    let mut letters = folders.iter().copied().flatten();
+    letters.all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii())
 }
 
 /// The folder that Python would have to search for a file with a module's name.
@@ -462,16 +468,13 @@ fn hidden_by(
     }
     let found = rootfs.lookup(&beside.absolute()).ok()?;
     let names = rootfs.children_with(found.node, module).map(|(name, _)| name);
-    let names: Vec<&[u8]> = names.collect();
+    let endings: Vec<&[u8]> = names.filter_map(|name| name.strip_prefix(module)).collect();
     suffixes.iter().take(own).find_map(|(known, is_begin)| {
-        let fits = |name: &&&[u8]| {
-            let rest = name.strip_prefix(module);
-            rest.is_some_and(|rest| match is_begin {
-                true => rest.starts_with(known.as_bytes()) && rest.ends_with(b".so"),
-                false => rest == known.as_bytes(),
-            })
-        };
-        names.iter().find(fits).map(|name| beside.join(name))
+        let ending = endings.iter().find(|ending| match is_begin {
+            true => ending.starts_with(known.as_bytes()) && ending.ends_with(b".so"),
+            false => **ending == known.as_bytes(),
+        })?;
+        Some(beside.join(&[module, ending].concat()))
     })
 }
 

@@ -15,8 +15,10 @@ pub fn version_of_name(name: &[u8]) -> Option<String> {
     let version = std::str::from_utf8(name.strip_prefix(b"python")?).ok()?;
     let numbers = version.strip_suffix('t').unwrap_or(version);
     let (major, minor) = numbers.split_once('.')?;
-    let is_number = |text: &str| !text.is_empty() && text.len() < 4 && text.bytes().all(|byte| byte.is_ascii_digit());
-    (is_number(major) && is_number(minor)).then(|| version.to_owned())
+    let are_numbers = [major, minor]
+        .iter()
+        .all(|text| (1..4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit()));
+    are_numbers.then(|| version.to_owned())
 }
 
 /// The minor version, such as `3.11` of `3.11.2.final.0`.
@@ -33,8 +35,7 @@ pub fn module_tag(name: &[u8]) -> Option<&[u8]> {
         .rsplit(|&byte| byte == b'.')
         .next()
         .filter(|tag| tag.len() < stem.len())?;
-    let tag = tag.split(|&byte| byte == b'-');
-    let mut parts = tag;
+    let mut parts = tag.split(|&byte| byte == b'-');
     match parts.next()? {
         b"cpython" => parts.next(),
         b"abi3" => Some(b"abi3"),

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use crate::editable::read_mapping;
+use crate::distributions::read_mapping;
 use crate::file_names::{first_two_numbers, version_of_name};
 use crate::settings::{PythonSettings, below};
 use image_linkage::loader::Arch;
@@ -206,17 +206,17 @@ impl Installation {
             }
         }
         let home = venv.as_ref().and_then(|venv| venv.home.clone());
-        let is_gone = |folder: &RootPath| rootfs.lookup(&folder.absolute()).is_err();
-        let lost = home.clone().filter(is_gone);
+        let lost = home.clone().filter(|home| rootfs.lookup(&home.absolute()).is_err());
         let start = home.unwrap_or_else(|| program.parent());
         let named = version_of_name(program.name()).or_else(|| venv.as_ref()?.version.clone());
         let places = if let Some(home) = &settings.home {
             vec![home.clone()]
         } else {
             // If only one of them has the version, their order does not matter.
-            let built = BUILT_PREFIXES.iter().filter(|_| named.is_some());
-            let built = built.map(|prefix| RootPath::from(*prefix));
-            ancestors(&start).into_iter().chain(built).collect()
+            let built: &[&str] = if named.is_some() { &BUILT_PREFIXES } else { &[] };
+            let mut prefixes = ancestors(&start);
+            prefixes.extend(built.iter().map(|prefix| RootPath::from(*prefix)));
+            prefixes
         };
         let found = places.into_iter().find_map(|prefix| {
             let (library_folder, version) = standard_library(rootfs, &prefix, named.as_deref())?;
@@ -234,16 +234,16 @@ impl Installation {
             found.unwrap_or_else(|| (start.parent(), "lib", named.unwrap_or_else(|| "3".to_owned())));
         let site = prefix.join(format!("{library_folder}/python{version}/site.py").as_bytes());
         let text = rootfs.content(&site.absolute());
-        let says = |word: &str| text.map(|text| memmem::find(text, word.as_bytes()).is_some());
-        // If site.py was not read, the folder that only Debian's packages create decides.
-        let dist_packages = || {
-            rootfs
+        let is_debian = match text {
+            Some(text) => memmem::find(text, b"dist-packages").is_some(),
+            // If site.py was not read, the folder that only Debian's packages create decides.
+            None => rootfs
                 .lookup(&prefix.join(b"lib/python3/dist-packages").absolute())
-                .is_ok()
+                .is_ok(),
         };
         Ok(Self {
-            is_debian: says("dist-packages").unwrap_or_else(dist_packages),
-            is_fedora: says("RPM_BUILD_ROOT").unwrap_or(false),
+            is_debian,
+            is_fedora: text.is_some_and(|text| memmem::find(text, b"RPM_BUILD_ROOT").is_some()),
             version,
             prefix,
             library_folder,
@@ -446,11 +446,10 @@ impl<'r> FolderList<'r> {
 
     /// Records how code changes `sys.path`.
     fn note_changes(&mut self, file: &RootPath, code: &[u8]) {
-        let says = |words: &[&[u8]]| words.iter().any(|word| memmem::find(code, word).is_some());
-        if says(&INSERTING) {
+        if INSERTING.iter().any(|word| memmem::find(code, word).is_some()) {
             self.inserts.get_or_insert_with(|| file.clone());
         }
-        if says(&REARRANGING) {
+        if REARRANGING.iter().any(|word| memmem::find(code, word).is_some()) {
             self.rearranges.get_or_insert_with(|| file.clone());
         }
     }

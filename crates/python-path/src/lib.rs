@@ -1,12 +1,11 @@
 //! Finds the Pythons of an image, their search paths, and the modules that an import runs.
 //!
-//! `settings` is the image's configuration for a Python. `interpreter` builds `sys.path`, including `editable`
+//! `settings` is the image's configuration for a Python. `interpreter` builds `sys.path`, including editable
 //! packages. `environment` decides which interpreter finds an object. `module_imports` lists the imports of a module,
 //! from its `source_words`. `distributions` are the installed packages, and `requirements` their requirements. A
 //! module's code is not evaluated: every import in it counts as executed.
 
 mod distributions;
-mod editable;
 mod environment;
 mod file_names;
 mod interpreter;

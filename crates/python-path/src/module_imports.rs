@@ -281,8 +281,8 @@ fn files_below<'m>(rootfs: &Rootfs, folder: &RootPath, parts: &[&'m str]) -> Res
         // A folder without source may have more parts elsewhere, and a package may create modules itself.
         let is_plain = || {
             let init = rootfs.content(&at.join(b"__init__.py").absolute());
-            let init = init.map(String::from_utf8_lossy);
-            init.is_some_and(|text| !PATH_CHANGES.iter().any(|word| text.contains(word)))
+            let text = init.map(String::from_utf8_lossy);
+            text.is_some_and(|text| !PATH_CHANGES.iter().any(|word| text.contains(word)))
         };
         if number > 0 && !has_module(rootfs, &at, part.as_bytes()) && is_plain() {
             return Err(part);

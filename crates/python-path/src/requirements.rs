@@ -103,8 +103,10 @@ pub fn read_requirements(metadata: &[u8], python: &MarkerValues, extras: &[Strin
         .iter()
         .filter_map(|extra| ExtraName::from_str(extra).ok())
         .collect();
-    let read = |line: &str| read_requirement(line, python, &extras);
-    lines.take(REQUIREMENTS).filter_map(read).collect()
+    lines
+        .take(REQUIREMENTS)
+        .filter_map(|line| read_requirement(line, python, &extras))
+        .collect()
 }
 
 /// Whether a requirement applies to some Python 3 on this machine, with one of `extras` or without.
@@ -144,19 +146,20 @@ fn read_requirement(line: &str, python: &MarkerValues, extras: &[ExtraName]) -> 
     })
 }
 
+fn is_name(name: &str) -> bool {
+    let ends = [name.bytes().next(), name.bytes().next_back()];
+    ends.iter().flatten().all(u8::is_ascii_alphanumeric)
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
 /// Whether the parser handles a line quickly and without a panic. It does not check how a name ends, or that `~=` is
 /// only used between versions.
 fn is_readable(line: &str) -> bool {
     let (head, marker) = line.split_once(';').unwrap_or((line, ""));
-    let names = head.split(['=', '<', '>', '!', '~', '(']).next().unwrap_or_default();
-    let mut names = names.split([' ', '\t', ',', '[', ']']).filter(|name| !name.is_empty());
-    let is_name = |name: &str| {
-        let ends = [name.bytes().next(), name.bytes().next_back()];
-        ends.iter().flatten().all(u8::is_ascii_alphanumeric)
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
-    };
+    let list = head.split(['=', '<', '>', '!', '~', '(']).next().unwrap_or_default();
+    let mut names = list.split([' ', '\t', ',', '[', ']']);
     let words = marker.split_ascii_whitespace();
     let parts = words.filter(|word| matches!(*word, "and" | "or")).count() + marker.matches('(').count();
     line.len() <= LINE && line.is_ascii() && names.all(is_name) && parts <= MARKER && !marker.contains("~=")

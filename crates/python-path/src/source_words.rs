@@ -102,14 +102,14 @@ impl<'t> SourceWords<'t> {
         let end = rest.get(..quotes).unwrap_or_default();
         let mut inside = quotes;
         while let Some(tail) = rest.get(inside..) {
-            let stops = |sign| sign == quote || sign == b'\\' || sign == b'\n' && !is_triple;
-            let stop = tail.bytes().position(stops).unwrap_or(tail.len());
-            let tail = tail.get(stop..).unwrap_or_default();
-            inside += stop;
+            let mut signs = tail.bytes();
+            let stop = signs.position(|sign| sign == quote || sign == b'\\' || sign == b'\n' && !is_triple);
+            let (text, stopped) = tail.split_at(stop.unwrap_or(tail.len()));
+            inside += text.len();
             // A quote after `\` never ends a literal, not even a raw one.
-            inside += match tail.strip_prefix('\\') {
+            inside += match stopped.strip_prefix('\\') {
                 Some(escaped) => 1 + escaped.chars().next().map_or(0, char::len_utf8),
-                None if is_triple && !tail.is_empty() && !tail.starts_with(end) => 1,
+                None if is_triple && !stopped.is_empty() && !stopped.starts_with(end) => 1,
                 None => break,
             };
         }

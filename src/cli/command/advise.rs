@@ -1,13 +1,13 @@
 //! `advise`: whether CUPTI is needed, without an image.
 
 use crate::cli::option_values::{COLOR, one_of};
-use crate::cli::shared_args::{ConfigArgs, CuptiOnlyArgs, trimmed};
+use crate::cli::shared_args::{ConfigArgs, trimmed};
 use crate::judge::outcome::RunExit;
 use crate::judge::plan::advice::{self, ToolAdvice};
 use crate::knowledge::Knowledge;
 use crate::knowledge::Profiler;
 use crate::knowledge::data_files::SNIPPETS;
-use crate::report::advice::{json, page};
+use crate::report::pages::advice::{advice_json, advice_page, tool_list_json, tool_list_page};
 use crate::report::{ANSWER_FORMATS, ReportFormat};
 use anstream::ColorChoice;
 use clap::Args;
@@ -55,8 +55,6 @@ pub struct AdviseArgs {
     #[arg(long, value_parser = one_of(&COLOR), default_value = "auto", value_name = "WHEN")]
     color: ColorChoice,
     #[command(flatten)]
-    only: CuptiOnlyArgs,
-    #[command(flatten)]
     own: ConfigArgs,
 }
 
@@ -71,11 +69,11 @@ impl AdviseArgs {
         let (_, known) = load_project(&self.own)?;
         // Without a question, list the possible ones.
         if self.tools.is_empty() && self.phase.is_none() {
-            let (page, json) = (page::tool_list_page(&known), json::tool_list_json(&known.profilers));
+            let (page, json) = (tool_list_page(&known), tool_list_json(&known.profilers));
             return Ok(write_answer(self.format, &page, &json, RunExit::Clean));
         }
         let advice = advice(&self, &known)?;
-        let (page, json) = (page::advice_page(&advice), json::advice_json(&advice));
+        let (page, json) = (advice_page(&advice), advice_json(&advice));
         Ok(write_answer(self.format, &page, &json, RunExit::Clean))
     }
 }

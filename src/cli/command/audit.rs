@@ -1,11 +1,13 @@
 //! `audit`: reads images, judges them, and writes the reports.
 
+use std::fmt::Write as _;
+
 use crate::cli::config::load::{current_date, fill_phases, load_for_images};
 use crate::cli::image_reader::ImageReader;
 use crate::cli::progress::BarVisibility;
 use crate::cli::report_outputs::ReportOutputs;
 use crate::cli::shared_args::{
-    AssumptionArgs, DetailArgs, GpuArgs, PlatformArgs, PurposeArgs, ReadArgs, ReportArgs, fill_list,
+    AssumptionArgs, DetailArgs, GpuArgs, PlatformArgs, PurposeArgs, RARE_COMMANDS, ReadArgs, ReportArgs, fill_list,
 };
 use crate::cli::terminal::{CommandError, report_error, report_warning};
 use crate::judge::audit::{ask_gpus, ask_tools, judge_image as judged, judge_links};
@@ -16,13 +18,12 @@ use crate::judge::rule::Severity;
 use crate::judge::rule::suppression::Suppression;
 use crate::judge::rule::suppression::SuppressionGate;
 use crate::judge::rule::{self, RuleQuestion};
-use crate::knowledge::DEFAULT_LIBRARY;
 use crate::knowledge::Knowledge;
 use crate::make::cure::tell_cure;
 use crate::make::repair::tell_repairs;
 use crate::report::report_writer;
 use clap::Args;
-use image_source::{Platform, REFERENCE_HELP, check_image_name, host_file};
+use image_source::{Platform, SourceKind, host_file};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -42,22 +43,31 @@ Examples:
   cupti-audit tree nvidia/cuda:12.4.1-devel-ubuntu22.04 libcupti.so.12";
 
 /// The text below the options of -h, short enough for one screen.
-const AFTER_SHORT_HELP: &str = "\
-Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
-        docker-archive:FILE, oci:DIR, oci-archive:FILE, sif:FILE, rootfs:DIR,
-        rootfs-archive:FILE, a path, or - for an archive from standard input
-Exit codes: 0 pass, 1 findings, 2 an error, or the image alone does not show the answer
-Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
-More commands: cache, completions, config, fleet, man, profiles, rules, schema, verify";
+fn after_short_help() -> String {
+    let forms = SourceKind::ALL.map(|kind| kind.form().0).join(", ");
+    let layout = textwrap::Options::new(80)
+        .initial_indent("Images: ")
+        .subsequent_indent("        ")
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let images = textwrap::fill(&format!("{forms}, a path, or - (standard input)"), layout);
+    format!(
+        "{images}\nExit codes: 0 pass, 1 findings, 2 an error, or the image alone does not show the answer\n\
+         Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04\nMore commands: {}",
+        RARE_COMMANDS.join(", ")
+    )
+}
 
-/// The image-source crate describes the image references.
 fn after_help() -> String {
-    format!("{REFERENCE_HELP}\n\n{AFTER_HELP}")
+    let mut images = "Images:\n".to_owned();
+    for (form, what) in SourceKind::ALL.map(SourceKind::form) {
+        let _ = writeln!(images, "  {form:<25}  {what}");
+    }
+    format!("{images}  The scheme can be left out for an existing file or directory.\n\n{AFTER_HELP}")
 }
 
 /// Check whether CUPTI loads in images, for which programs, and if not, why
 #[derive(Debug, Args)]
-#[command(after_help = AFTER_SHORT_HELP, after_long_help = after_help())]
+#[command(after_help = after_short_help(), after_long_help = after_help())]
 pub struct AuditArgs {
     /// Images to audit; the highest exit code counts
     #[arg(value_name = "IMAGE", required = true)]
@@ -68,15 +78,6 @@ pub struct AuditArgs {
     pub target: GpuArgs,
     #[command(flatten)]
     pub report: ReportArgs,
-    /// Library to audit instead of CUPTI: the name of a file in libraries/ of --profiles or of the built-in profiles
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "CUPTI_AUDIT_LIBRARY",
-        hide_short_help = true,
-        default_value = DEFAULT_LIBRARY
-    )]
-    pub library: String,
     #[command(flatten)]
     pub assumptions: AssumptionArgs,
     #[command(flatten)]
@@ -88,13 +89,12 @@ pub struct AuditArgs {
 }
 
 impl AuditArgs {
-    /// An audit of `images` for CUPTI; the config sets the rest.
+    /// An audit of `images`; the config sets the rest.
     pub(super) fn of_images(images: Vec<String>, report: ReportArgs, read: ReadArgs) -> Self {
         Self {
             images,
             report,
             read,
-            library: DEFAULT_LIBRARY.to_owned(),
             purpose: PurposeArgs::default(),
             target: GpuArgs::default(),
             assumptions: AssumptionArgs::default(),
@@ -126,8 +126,6 @@ pub(super) fn prepare(
     question: RuleQuestion,
 ) -> Result<(Knowledge, Vec<Suppression>), CommandError> {
     let (mut config, mut knowledge) = load_for_images(&mut args.read)?;
-    // The config's phases and tools are for CUPTI, so they do not apply to another library.
-    let (phase_asked, tool_asked) = (!args.purpose.phase.is_empty(), !args.purpose.tools.is_empty());
     args.report.fill(&config);
     args.platform.fill(&config);
     args.assumptions.strict |= config.strict;
@@ -141,13 +139,12 @@ pub(super) fn prepare(
     for name in &args.target.gpus {
         knowledge.tables.gpus.find(name)?;
     }
-    // After the phases were checked, because another library than CUPTI has no phases.
-    knowledge = knowledge.about_library(&args.library)?;
     // Remove rules that this command does not evaluate, because without findings they would look passed. Their
     // suppressions are not unused either.
     knowledge.rules.retain(|rule| rule.answers(question));
-    let is_asked = |id: &str| knowledge.rules.iter().any(|rule| rule.id == id);
-    config.suppress.retain(|suppression| is_asked(&suppression.rule));
+    config
+        .suppress
+        .retain(|suppression| knowledge.rule(&suppression.rule).is_some());
     if question == RuleQuestion::Image {
         config.suppress.append(&mut config.accept);
         let accepted = args
@@ -156,13 +153,6 @@ pub(super) fn prepare(
             .iter()
             .map(|id| Suppression::of_accept_option(id));
         config.suppress.extend(accepted);
-    }
-    let name = &knowledge.library.name;
-    if knowledge.phases.is_empty() && phase_asked {
-        return Err(format!("there are no phases for {name}: leave --phase out").into());
-    }
-    if knowledge.profilers.is_empty() && tool_asked {
-        return Err(format!("there are no tools for {name}: leave --tool out").into());
     }
     Ok((knowledge, config.suppress))
 }
@@ -200,21 +190,10 @@ pub(super) fn judge(
     };
     // Unused suppressions are only known after the last image.
     let (last, others) = args.images.split_last().ok_or("name an image")?;
-    // A word that was meant as something else, before minutes are spent on the images.
-    let wrong = args
-        .images
-        .iter()
-        .filter_map(|image| Some((image, check_image_name(image).err()?)));
-    let wrong: Vec<_> = wrong.collect();
-    for (image, error) in &wrong {
-        run.unread(image, error.to_string());
+    for image in others {
+        run.image(image, RunPosition::Before);
     }
-    if wrong.is_empty() {
-        for image in others {
-            run.image(image, RunPosition::Before);
-        }
-        run.image(last, RunPosition::Last);
-    }
+    run.image(last, RunPosition::Last);
     for near_miss in run.auditor.gate.near_misses() {
         report_warning(&near_miss);
     }
@@ -317,7 +296,7 @@ impl ImageAuditor<'_> {
         audit.fail_on = self.fail_on;
         for name in names {
             self.gate.mark_findings(name, &mut audit.findings);
-            self.gate.accept_assumptions(name, &mut audit.facts.assumptions);
+            self.gate.accept_assumptions(name, &mut audit.facts.answers.assumptions);
         }
         tell_repairs(&mut audit);
         rule::sort_findings(&mut audit.findings);
@@ -334,7 +313,7 @@ impl ImageAuditor<'_> {
         // After the fix for the image, which changes nothing in the config.
         if place == RunPosition::Last {
             let asked = self.knowledge.phases_named(&self.args.purpose.phase);
-            let idle = rule::judge_subjects(&self.knowledge.rules, &self.gate.unused_suppressions(), &asked);
+            let idle = rule::judge_hits(&self.knowledge.rules, &self.gate.unused_suppressions(), &asked);
             audit.findings.extend(idle);
         }
         // The fix changes severities.

@@ -10,7 +10,7 @@ use crate::judge::image_diff::ImageDiff;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit};
 use crate::judge::rule::sort_findings;
 use crate::judge::rule::suppression::SuppressionGate;
-use crate::report::diff::{diff_json, diff_page};
+use crate::report::pages::diff::{diff_json, diff_page};
 use crate::report::{ANSWER_FORMATS, ReportFormat};
 use clap::Args;
 

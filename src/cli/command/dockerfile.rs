@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use crate::cli::image_reader::PreparedCommand;
 use crate::cli::option_values::{VIA, one_of};
 use crate::cli::output_file;
-use crate::cli::shared_args::{CuptiOnlyArgs, OnePlatformArgs, ProgressArgs, ReadArgs, TargetGpuArgs, fill_list};
-use crate::cli::terminal::{CommandError, report_error, report_warning, write_verbatim};
+use crate::cli::shared_args::{OnePlatformArgs, ProgressArgs, ReadArgs, TargetGpuArgs, fill_list};
+use crate::cli::terminal::{CommandError, report_error, write_verbatim};
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::facts::{GatherOptions, ImageFacts};
 use crate::judge::audit::judge_image;
@@ -18,12 +18,11 @@ use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::judge::plan::Verdict;
 use crate::knowledge::gpu::GpuCapability;
 use crate::knowledge::{Knowledge, Phase};
-use crate::make::dockerfile::project::PytorchBuilder;
-use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, image_name};
-use crate::make::remedy::copy_source::CopySource;
-use crate::make::remedy::install_context::RecipeRequest;
-use crate::make::remedy::install_method::MethodKind;
-use crate::make::remedy::recipe::make_recipe;
+use crate::make::choose::choice::{ChosenPatch, choose_copy_from_stage, choose_patch};
+use crate::make::choose::copy_source::CopySource;
+use crate::make::choose::request::{DropChoice, MethodKind, PatchContext, PatchForm, PatchRequest};
+use crate::make::dockerfile::builder::PytorchBuilder;
+use crate::make::dockerfile::{self, DockerfileTarget, image_name};
 use crate::make::whole_file::ExistingOutput;
 use clap::Args;
 use vertex::{VertexArgs, VertexJobs};
@@ -116,8 +115,6 @@ pub struct DockerfileArgs {
     #[command(flatten)]
     vertex: VertexArgs,
     #[command(flatten)]
-    only: CuptiOnlyArgs,
-    #[command(flatten)]
     platform: OnePlatformArgs,
     #[command(flatten)]
     read: ReadArgs,
@@ -134,7 +131,6 @@ impl DockerfileArgs {
         let files = self.file.iter().chain(&self.cloudbuild);
         let files: Vec<&Path> = files.map(PathBuf::as_path).collect();
         output_file::check_writable(&files, existing)?;
-        let templates = DockerfileTemplates::new()?;
         let prepared = PreparedCommand::new(&mut self.read, &self.platform, self.progress.bars())?;
         let phases = match &self.phase {
             Some(name) => vec![prepared.knowledge.phase(name)?],
@@ -168,13 +164,13 @@ impl DockerfileArgs {
             gpus,
             base: base(&self, facts)?,
         };
-        let pages = phases.iter().map(|phase| asked.page(phase));
-        let pages: Vec<PhasePage<'_>> = pages.collect::<Result<_, _>>()?;
-        let job_texts = jobs.map(|jobs| jobs.render(facts, &pages, &templates));
+        let targets = phases.iter().map(|phase| asked.target(phase));
+        let targets: Vec<DockerfileTarget<'_>> = targets.collect::<Result<_, _>>()?;
+        let job_texts = jobs.map(|jobs| jobs.write(facts, &targets));
         let job_texts = job_texts.transpose()?;
-        let (text, cloudbuild) = match pages.as_slice() {
-            [page] if self.phase.is_some() => (dockerfile::render_phase(&templates, page)?, None),
-            _ => project::render_project(&asked, pages, &templates)?,
+        let (text, cloudbuild) = match targets.as_slice() {
+            [target] if self.phase.is_some() => (dockerfile::write_phase(target)?, None),
+            _ => project::write_project(&asked, targets)?,
         };
         // Before the Dockerfile, so that a failure here leaves standard output empty.
         if let Some((file, text)) = self.cloudbuild.as_ref().zip(cloudbuild) {
@@ -221,30 +217,36 @@ struct DockerfileInputs<'a> {
     base: String,
 }
 
-impl DockerfileInputs<'_> {
-    /// The template input for one phase.
-    fn page(&self, phase: &Phase) -> Result<PhasePage<'_>, CommandError> {
+impl<'a> DockerfileInputs<'a> {
+    /// The target for one phase.
+    fn target(&'a self, phase: &'a Phase) -> Result<DockerfileTarget<'a>, CommandError> {
         let builder = self.args.with_builder.then(|| project::pytorch_builder(phase));
         let plan = self.audit.plan(&phase.name);
         let plan = plan.ok_or_else(|| format!("{} was not judged", phase.name))?;
-        let request = RecipeRequest {
+        let request = PatchRequest {
             target: self.facts,
             phase,
             plan,
             knowledge: self.knowledge,
             conditions: &self.conditions,
+            form: PatchForm::Build,
             via: &self.via,
             cuda: self.cuda,
             source: self.source,
-            drops: self.args.drop,
+            drops: if self.args.drop {
+                DropChoice::All
+            } else {
+                DropChoice::OfPhase
+            },
             adds_linked_program: builder == Some(PytorchBuilder::WithCupti),
         };
-        let mut recipe = make_recipe(&request)?;
+        let context = PatchContext::new(request)?;
+        let mut chosen = choose_patch(&context)?;
         // A user who asks for a release, a source or a way gets it.
         let is_chosen = self.cuda.is_some() || self.source.is_some() || !self.via.is_empty();
-        let left = &recipe.predicted.because;
+        let left = &chosen.predicted.because;
         let cures_nothing =
-            recipe.predicted.verdict == Verdict::Fail && plan.because.iter().all(|rule| left.contains(rule));
+            chosen.predicted.verdict == Verdict::Fail && plan.because.iter().all(|rule| left.contains(rule));
         if builder.is_none() && !is_chosen && cures_nothing {
             let (name, image, why) = (&phase.name, &self.args.image_name, left.join(", "));
             return Err(format!(
@@ -252,14 +254,23 @@ impl DockerfileInputs<'_> {
             )
             .into());
         }
-        let losses = recipe.removal.iter().flat_map(|removal| &removal.losses);
-        losses.for_each(|loss| report_warning(loss));
-        if builder.is_some() {
-            project::note_hidden_pytorch(self.facts, &mut recipe);
+        // The targets of a project share a stage with the files of a package.
+        let installed = chosen.patch.package.is_some().then(|| chosen.patch.clone());
+        let installed = installed.filter(|_| self.args.all_phases);
+        if let Some(installed) = &installed {
+            let considered = std::mem::take(&mut chosen.considered);
+            chosen = ChosenPatch {
+                considered,
+                ..choose_copy_from_stage(&context, installed)?
+            };
         }
-        let mut page = dockerfile::fill_page(self.facts, plan, recipe, &self.base, builder)?;
-        page.gpus = self.args.target.gpus.join(",");
-        Ok(page)
+        if builder.is_some() {
+            project::note_hidden_pytorch(self.facts, &mut chosen);
+        }
+        let mut target = dockerfile::describe_target(context, chosen, &self.base, builder)?;
+        target.installed = installed;
+        target.gpus = self.args.target.gpus.join(",");
+        Ok(target)
     }
 }
 
@@ -267,8 +278,9 @@ impl DockerfileInputs<'_> {
 fn read_source(prepared: &PreparedCommand, from: &str) -> Result<(String, ImageFacts), CommandError> {
     let facts = prepared.read(from)?;
     let name = image_name::image_name_for_from(&facts.image)?;
-    let why = || format!("{from} has no name that FROM could take; name an image of a registry or an engine");
-    Ok((name.ok_or_else(why)?, facts))
+    let name = name
+        .ok_or_else(|| format!("{from} has no name that FROM could take; name an image of a registry or an engine"))?;
+    Ok((name, facts))
 }
 
 /// The name of the image for `FROM`.
@@ -278,11 +290,9 @@ fn base(args: &DockerfileArgs, facts: &ImageFacts) -> Result<String, CommandErro
         None => image_name::image_name_for_from(&facts.image)?,
     };
     let image = &args.image_name;
-    let why = || format!("{image} has no name that FROM could take; --base gives one");
-    Ok(name.ok_or_else(why)?)
+    Ok(name.ok_or_else(|| format!("{image} has no name that FROM could take; --base gives one"))?)
 }
 
 fn read_cuda(text: &str) -> Result<CudaVersion, String> {
-    let why = || format!("{text:?} is no version of CUDA; expected one such as 12.4");
-    parse_cuda_version(text).ok_or_else(why)
+    parse_cuda_version(text).ok_or_else(|| format!("{text:?} is no version of CUDA; expected one such as 12.4"))
 }

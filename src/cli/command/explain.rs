@@ -64,8 +64,11 @@ impl ExplainArgs {
         let asked = self.asked.join(" ".as_ref());
         let question = asked.to_string_lossy();
         if let Some(rule) = knowledge.rule(&question) {
-            let text = || explain_rule(rule, &knowledge.phases, terminal_width());
-            return Ok(self.answer(text, || rule_json(rule, &knowledge.phases)));
+            let phases = &knowledge.phases;
+            return Ok(self.answer(
+                || explain_rule(rule, phases, terminal_width()),
+                || rule_json(rule, phases),
+            ));
         }
         let found = match question.as_ref() {
             "" if io::stdin().is_terminal() => {
@@ -76,8 +79,10 @@ impl ExplainArgs {
                 .ok_or_else(|| unknown(&question, &knowledge, &known))?,
         };
         let rules = &knowledge.rules;
-        let text = || errors_text(&found, rules, terminal_width());
-        Ok(self.answer(text, || errors_json(&found, rules)))
+        Ok(self.answer(
+            || errors_text(&found, rules, terminal_width()),
+            || errors_json(&found, rules),
+        ))
     }
 
     fn answer(&self, text: impl Fn() -> String, json: impl Fn() -> serde_json::Value) -> RunExit {

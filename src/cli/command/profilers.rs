@@ -1,13 +1,13 @@
 //! `profilers`: reports which profiling tools would work in an image.
 
 use crate::cli::option_values::one_of;
-use crate::cli::shared_args::{CuptiOnlyArgs, OnePlatformArgs, ProgressArgs, ReadArgs};
+use crate::cli::shared_args::{OnePlatformArgs, ProgressArgs, ReadArgs};
 use crate::facts::ImageFacts;
 use crate::judge::outcome::RunExit;
 use crate::judge::plan::profilers::installed_tools;
 use crate::judge::plan::{host_notes, profilers};
 use crate::knowledge::Profiler;
-use crate::report::profilers::{ProfilerMatrix, json::profilers_json, page::profilers_page};
+use crate::report::pages::profilers::{ProfilerMatrix, profilers_json, profilers_page};
 use crate::report::{ANSWER_FORMATS, ReportFormat};
 use clap::Args;
 
@@ -42,8 +42,6 @@ pub struct ProfilersArgs {
     /// Format of the report
     #[arg(long, default_value = "text", value_parser = one_of(&ANSWER_FORMATS))]
     format: ReportFormat,
-    #[command(flatten)]
-    only: CuptiOnlyArgs,
     #[command(flatten)]
     platform: OnePlatformArgs,
     #[command(flatten)]

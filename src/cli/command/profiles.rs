@@ -25,7 +25,7 @@ pub struct ProfilesArgs {
 /// The actions on profiles.
 #[derive(Debug, Subcommand)]
 pub enum ProfilesAction {
-    /// List the known phases, programs, tools, libraries and tables
+    /// List the known phases, programs, tools and tables
     List,
     /// Print the file of a profile, to copy it
     Show {

@@ -2,15 +2,19 @@
 
 use crate::cli::image_reader::PreparedCommand;
 use crate::cli::progress::BarVisibility;
-use crate::cli::shared_args::{CuptiOnlyArgs, DISPLAY, OnePlatformArgs, ReadArgs, TargetGpuArgs};
+use crate::cli::shared_args::{DISPLAY, OnePlatformArgs, ReadArgs, TargetGpuArgs};
 use crate::cli::terminal::{CommandError, wrapped_for_terminal, write_notice, write_result};
+use crate::facts::ImageFacts;
 use crate::judge::audit::judge_image;
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::outcome::{AuditedImage, RunExit};
+use crate::judge::plan::Plan;
+use crate::knowledge::Phase;
 use crate::knowledge::gpu::GpuTable;
+use crate::make::choose::request::{DropChoice, PatchForm, PatchRequest};
 use crate::make::slim::added_layer::SlimInput;
 use crate::make::slim::build_image::build_new_image;
-use crate::make::slim::decision::{DropMode, PruneRequest, decide_changes};
+use crate::make::slim::decision::{PruneRequest, decide_changes};
 use crate::make::slim::final_audit::{audit_new_image, audit_predicted_image};
 use crate::make::slim::gpu_code::GpuRequest;
 use crate::make::slim::original_image::OriginalImage;
@@ -84,8 +88,6 @@ pub struct SlimArgs {
     /// Write nothing; print the changes, and whether the new image would pass its audit
     #[arg(long)]
     dry_run: bool,
-    #[command(flatten)]
-    only: CuptiOnlyArgs,
     #[command(flatten)]
     platform: OnePlatformArgs,
     #[command(flatten)]
@@ -175,21 +177,13 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
     );
     let plan = before.plan(&args.phase);
     let plan = plan.ok_or_else(|| SlimError::Cannot(format!("there is no phase {}", args.phase)))?;
-    let dropping = if args.drop { DropMode::Drop } else { DropMode::Keep };
+    let request = layer_request(args, &options, &before.facts, (phase, plan), supplier.as_ref());
     let prune = PruneRequest {
         request: gpus.as_ref(),
         limits: &options.index.limits,
         folder: folder.path(),
     };
-    let decision = decide_changes(
-        &original,
-        &before.facts,
-        phase,
-        plan,
-        supplier.as_ref(),
-        dropping,
-        prune,
-    )?;
+    let decision = decide_changes(&original, &request, prune)?;
     let making = SlimInput {
         original: &original,
         options: &options,
@@ -214,6 +208,33 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
             }
             Err(why)
         }
+    }
+}
+
+/// What is asked of the added layer.
+fn layer_request<'a>(
+    args: &SlimArgs,
+    options: &'a ReadOptions<'_>,
+    target: &'a ImageFacts,
+    (phase, plan): (&'a Phase, &'a Plan),
+    supplier: Option<&'a CuptiSupplier>,
+) -> PatchRequest<'a> {
+    PatchRequest {
+        target,
+        phase,
+        plan,
+        knowledge: options.knowledge,
+        conditions: &options.conditions,
+        form: PatchForm::Layer,
+        via: &[],
+        cuda: None,
+        source: supplier.map(CuptiSupplier::copy_source),
+        drops: if args.drop {
+            DropChoice::All
+        } else {
+            DropChoice::Nothing
+        },
+        adds_linked_program: false,
     }
 }
 

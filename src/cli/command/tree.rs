@@ -90,10 +90,12 @@ impl TreeArgs {
             ReportFormat::Json => format!("{}\n", report::tree::tree_json(&tree)),
             _ => report::tree::tree_text(&tree, self.verbose),
         };
-        let exit = match () {
-            () if !resolution.loads() => RunExit::Findings,
-            () if !resolution.unread.is_empty() => RunExit::Open,
-            () => RunExit::Clean,
+        let exit = if !resolution.loads() {
+            RunExit::Findings
+        } else if resolution.unread.is_empty() {
+            RunExit::Clean
+        } else {
+            RunExit::Open
         };
         Ok(write_result(&text, exit))
     }

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cli::config::{ConfigFile, ProjectConfig, locate};
 use crate::cli::shared_args::{ConfigArgs, ReadArgs, fill_list};
-use crate::cli::terminal::{report_error, report_warning};
+use crate::cli::terminal::report_error;
 use crate::judge::outcome::RunExit;
 use crate::knowledge::data_files::built_in_files;
 use crate::knowledge::known_errors::KnownErrors;
@@ -58,37 +58,7 @@ pub fn load_project(args: &ConfigArgs) -> Result<(ProjectConfig, Knowledge), Run
 pub fn load_for_images(args: &mut ReadArgs) -> Result<(ProjectConfig, Knowledge), RunExit> {
     let (config, knowledge) = load_project(&args.own)?;
     args.fill(&config);
-    for (name, value) in &args.start.environment {
-        if let Some(reference) = unexpanded_reference(name, value) {
-            report_warning(&format!(
-                "no engine expands {reference} in the value of {name}: it stays as it is written; write the image's own value in its place"
-            ));
-        }
-        if value.len() > 1 && value.starts_with(['"', '\'']) && value.ends_with(['"', '\'']) {
-            report_warning(&format!(
-                "the quotes are a part of the value of {name}, as for docker run --env-file; write it without them"
-            ));
-        }
-    }
     Ok((config, knowledge))
-}
-
-/// The first reference to a variable in a list of paths. The loader expands its own ones (ld.so(8), "Dynamic string
-/// tokens").
-fn unexpanded_reference<'v>(name: &str, value: &'v str) -> Option<&'v str> {
-    let is_paths = name.starts_with("LD_") || name.ends_with("PATH");
-    let references = value.match_indices('$').filter_map(|(at, _)| value.get(at..));
-    let mut references = references.filter_map(|rest| {
-        let inner = rest.strip_prefix("${").or_else(|| rest.strip_prefix('$'))?;
-        let end = inner
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .unwrap_or(inner.len());
-        let variable = inner.get(..end).filter(|variable| !variable.is_empty())?;
-        let is_token = ["ORIGIN", "LIB", "PLATFORM"].contains(&variable);
-        let whole = rest.len() - inner.len() + end + usize::from(rest.starts_with("${"));
-        rest.get(..whole).filter(|_| !is_token)
-    });
-    references.next().filter(|_| is_paths)
 }
 
 /// Fills the phases of the image.

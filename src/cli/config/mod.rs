@@ -22,7 +22,7 @@ use crate::judge::rule::suppression::{GlobPattern, SUPPRESSION_RULES, Suppressio
 use crate::knowledge::Knowledge;
 use crate::knowledge::mistake::{FileMistake, TextMistake, unknown_name};
 use crate::knowledge::yaml_text::{YamlText, position};
-use crate::make::remedy::install_method::MethodKind;
+use crate::make::choose::request::MethodKind;
 use crate::report::{FINDING_FORMATS, ReportFormat};
 use image_linkage::escape;
 use image_linkage::loader::CpuLevel;
@@ -292,21 +292,21 @@ impl ProjectConfig {
     fn check_names(&self, text: YamlText<'_>, knowledge: &Knowledge) -> Result<(), TextMistake> {
         text.check_names(&["phases"], &self.phases, "phase", &knowledge.phase_names())?;
         let profilers = &knowledge.profilers;
-        let is_strange = |tool: &String| !profilers.iter().any(|known| known.answers_to(tool));
-        if let Some((number, tool)) = self.tools.iter().enumerate().find(|(_, tool)| is_strange(tool)) {
+        let mut tools = self.tools.iter().enumerate();
+        if let Some((number, tool)) = tools.find(|(_, tool)| !profilers.iter().any(|known| known.answers_to(tool))) {
             let known: Vec<&str> = profilers.iter().map(|known| &*known.id).collect();
             return Err(text.mistake(&["tools", &number.to_string()], unknown_name("tool", tool, &known)));
         }
         let rules = knowledge.rule_ids();
         for (number, suppression) in self.suppress.iter().enumerate() {
             let rule = suppression.rule.as_str();
-            let what = match () {
-                // Such a suppression could silence the finding about itself.
-                () if SUPPRESSION_RULES.contains(&rule) => {
-                    "it is about suppressions: mend or remove the one it is about".to_owned()
-                }
-                () if !rules.contains(&rule) => unknown_rule(rule, &rules),
-                () => continue,
+            // Such a suppression could silence the finding about itself.
+            let what = if SUPPRESSION_RULES.contains(&rule) {
+                "it is about suppressions: mend or remove the one it is about".to_owned()
+            } else if rules.contains(&rule) {
+                continue;
+            } else {
+                unknown_rule(rule, &rules)
             };
             return Err(text.mistake(&["suppress", &number.to_string(), "rule"], what));
         }
@@ -321,21 +321,6 @@ fn unknown_rule(name: &str, rules: &[&str]) -> String {
     let near = near.into_iter().take(3).collect::<Vec<_>>().join(", ");
     let name = escape::escape_bytes(name.as_bytes());
     format!("there is no rule \"{name}\"; the nearest are {near}; cupti-audit rules lists all")
-}
-
-/// Adds the example of the template to a mistake in the form of a key's value.
-fn with_example(text: &str, mut mistake: TextMistake) -> TextMistake {
-    let is_form = mistake.what.starts_with("expected a list") || mistake.what.starts_with("expected one value");
-    let lines = text
-        .lines()
-        .take(usize::try_from(mistake.place.line).unwrap_or_default());
-    let key = lines.filter(|line| !line.starts_with([' ', '-', '#'])).last();
-    let key = key.and_then(|line| Some(line.split_once(':')?.0)).filter(|_| is_form);
-    let mut examples = TEMPLATE.lines().map(|line| line.trim_start_matches("# "));
-    if let Some(line) = key.and_then(|key| examples.find(|line| line.starts_with(&format!("{key}: ")))) {
-        mistake.what = format!("{}; example: {line}", mistake.what);
-    }
-    mistake
 }
 
 /// A config with the source positions of its values; empty if there is none.
@@ -358,7 +343,7 @@ impl ConfigFile {
             Ok(config)
         });
         Ok(Self {
-            config: config.map_err(|mistake| with_example(text, mistake).in_file(file))?,
+            config: config.map_err(|mistake| mistake.in_file(file))?,
             file: file.to_owned(),
             text: text.to_owned(),
         })

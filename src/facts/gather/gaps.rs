@@ -1,8 +1,8 @@
 //! Lists the gaps that keep a verdict open.
 
-use super::asked_processes::AskedProcesses;
-use super::rootfs_scan::RootfsScan;
-use crate::facts::image_facts::Gap;
+use super::answers::Answers;
+use super::rootfs_scan::{RootfsScan, ScannedImage};
+use crate::facts::merged_layers::{Gap, MergedLayers};
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::world::ByWorld;
 use crate::facts::software::cupti_files::JUDGED_FILES;
@@ -14,32 +14,30 @@ use image_linkage::rootfs::ApplyProblem;
 /// Lists the gaps that keep a verdict open, such as loader files without stored content, and objects around CUPTI with
 /// unreadable tables.
 pub(super) fn find_gaps(
-    contexts: &ByWorld<ProcessContext>,
+    scanned: &ScannedImage,
     library: &LibraryProfile,
-    asked: &AskedProcesses,
-    oddities: &[ApplyProblem],
+    answers: &Answers,
+    layers: &MergedLayers,
 ) -> Vec<Gap> {
-    let mut gaps = loader_gaps(contexts, oddities);
+    let contexts = &scanned.contexts;
+    let mut gaps = layers.gaps.clone();
+    gaps.extend(loader_gaps(contexts, &layers.oddities));
     // If the image's own user does not exist, the command does not start, which is a finding.
     let is_of_program = contexts.as_is.entry.user.is_some();
     gaps.extend(user_gap(contexts).filter(|_| is_of_program));
-    let unread = |problem: &String| gap(problem.clone(), "what it needs is not known");
-    gaps.extend(asked.plain.as_is.resolution.unread.iter().map(unread));
-    gaps.extend(
-        asked
-            .consumers
-            .iter()
-            .flat_map(|consumer| &consumer.outcome.as_is.unread)
-            .map(unread),
-    );
+    let outcomes = answers.consumers.iter().map(|consumer| &consumer.outcome.as_is);
+    let unread = outcomes.flat_map(|outcome| &outcome.unread);
+    for problem in answers.plain.as_is.resolution.unread.iter().chain(unread) {
+        gaps.push(gap(problem.clone(), "what it needs is not known"));
+    }
     // The order of the requests decides which ones the limit cuts off, so the verdict must stay open.
     let end = contexts.as_is.budget_end();
     gaps.extend(end.map(|why| gap("the dynamic loader".to_owned(), &why)));
-    let mut open = asked.consumers.iter().filter_map(|consumer| consumer.open.as_ref());
-    let first = open.next().or(asked.status_is_open.as_ref());
+    let mut open = answers.consumers.iter().filter_map(|consumer| consumer.open.as_ref());
+    let first = open.next().or(answers.status_is_open.as_ref());
     gaps.extend(first.map(|why| gap(format!("which copy of {} each process gets", library.name), why)));
     // An undecided object is a note, but for the command's own program it affects the verdict.
-    let own = asked
+    let own = answers
         .undecided
         .iter()
         .filter(|opener| contexts.as_is.is_commands(&opener.object));
@@ -49,26 +47,33 @@ pub(super) fn find_gaps(
         let what = "what the container's command starts".to_owned();
         gaps.push(gap(what, "its scripts are too long to be followed to their end"));
     }
+    gaps.extend(flood_gaps(&scanned.scan, library));
+    // Both worlds report the same problem of the same file.
+    gaps.sort();
+    gaps.dedup();
     gaps
 }
 
 /// The gaps for files beyond the limits.
-pub(super) fn flood_gaps(scan: &RootfsScan, library: &LibraryProfile) -> Vec<Gap> {
-    let flood = |is_cut: bool, what: String, judged: usize| {
-        is_cut.then(|| {
-            gap(
-                what,
-                &format!("there are more than {judged}, and the rest was not judged"),
-            )
-        })
-    };
-    let own = format!("the files of {}", library.name);
-    let dead_weight = "the files that may be dead weight".to_owned();
-    let gaps = [
-        flood(scan.found.is_cut, own, JUDGED_FILES),
-        flood(scan.weight.is_cut, dead_weight, JUDGED_DEAD_WEIGHT),
-    ];
-    gaps.into_iter().flatten().collect()
+fn flood_gaps(scan: &RootfsScan, library: &LibraryProfile) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    if scan.found.is_cut {
+        gaps.push(flood_gap(format!("the files of {}", library.name), JUDGED_FILES));
+    }
+    if scan.weight.is_cut {
+        gaps.push(flood_gap(
+            "the files that may be dead weight".to_owned(),
+            JUDGED_DEAD_WEIGHT,
+        ));
+    }
+    gaps
+}
+
+fn flood_gap(what: String, judged: usize) -> Gap {
+    gap(
+        what,
+        &format!("there are more than {judged}, and the rest was not judged"),
+    )
 }
 
 /// The gap if the user of the processes is not in the image; they are simulated as root.

@@ -6,7 +6,7 @@ use crate::facts::objects::process_context::{self, GatherOptions, ProcessContext
 use crate::facts::objects::world::ByWorld;
 use crate::facts::software::cached_packages::CachedPackages;
 use crate::facts::software::companions::{self, CompanionRequest};
-use crate::facts::software::cupti_files::{self, CuptiFiles};
+use crate::facts::software::cupti_files::{self, CuptiFiles, ScanCase};
 use crate::facts::software::package_files::{find_incomplete, is_package_list};
 use crate::facts::software::related_software::RelatedSoftware;
 use crate::facts::software::replaced_files::find_replaced;
@@ -14,9 +14,8 @@ use crate::facts::software::requirements::{InstalledPythons, find_unmet};
 use crate::facts::weight::dead_weight::DeadWeightScan;
 use crate::facts::weight::file_references::ObjectInventory;
 use crate::facts::weight::gpu_code::GpuCodeObject;
-use crate::knowledge::{ConsumerProfile, Knowledge};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{NodeKind, Rootfs};
+use image_linkage::rootfs::NodeKind;
 use image_source::Image;
 use python_path::{PythonEnvironment, is_interpreter_name};
 
@@ -54,21 +53,15 @@ pub(super) struct ScannedImage {
     pub wanted: Vec<CompanionRequest>,
 }
 
-/// Collects the facts before any simulation. The first of `profiles` that matches an object applies.
-pub(super) fn scan_image(
-    image: &Image,
-    rootfs: &Arc<Rootfs>,
-    knowledge: &Knowledge,
-    profiles: &[ConsumerProfile],
-    conditions: &GatherOptions,
-) -> ScannedImage {
+/// Collects the facts before any simulation.
+pub(super) fn scan_image(image: &Image, case: &ScanCase<'_>, conditions: &GatherOptions) -> ScannedImage {
+    let (rootfs, knowledge) = (case.rootfs, case.knowledge);
     let mut contexts = process_context::build_contexts(image, rootfs, knowledge.tables, conditions);
-    let machine = process_context::kernel_machine(image);
-    let mut scan = walk(rootfs, knowledge, profiles, machine, &CachedPackages::default());
+    let mut scan = walk(case, &CachedPackages::default());
     let cached = std::mem::take(&mut scan.cached).without_environments(rootfs);
     let unused = cached.clone().unused(&scan.inventory.links);
     if !unused.is_empty() {
-        scan = walk(rootfs, knowledge, profiles, machine, &unused);
+        scan = walk(case, &unused);
         scan.around.unused_packages = unused;
     }
     // The packages of an environment are where its links are.
@@ -86,37 +79,26 @@ pub(super) fn scan_image(
             rootfs,
             python: &python,
             distributions: &scan.around.distributions,
-            machine,
+            machine: case.machine,
         },
         knowledge,
-        profiles,
+        case.profiles,
     );
     contexts.as_is.python = Arc::new(python);
     contexts.nvidia.python = Arc::clone(&contexts.as_is.python);
     let around = &mut scan.around;
     around.replaced = find_replaced(rootfs, &around.distributions);
-    around.incomplete = find_incomplete(
-        rootfs,
-        knowledge.tables,
-        profiles,
-        &scan.package_lists,
-        &around.distributions,
-    );
+    around.incomplete = find_incomplete(case, &scan.package_lists, &around.distributions);
     scan.weight = scan.weight.finish(image, knowledge.tables);
     // After the walk, because the files show the version number in a companion's name.
     let files: Vec<&RootPath> = scan.weight.files.iter().map(|file| &file.path).collect();
-    let wanted = companions::companion_requests(rootfs, knowledge.apis(), &files);
+    let wanted = companions::companion_requests(rootfs, &knowledge.tables.apis, &files);
     ScannedImage { scan, contexts, wanted }
 }
 
 /// Walks through the file system once, and leaves out the `unused` packages of uv's cache.
-fn walk(
-    rootfs: &Rootfs,
-    knowledge: &Knowledge,
-    profiles: &[ConsumerProfile],
-    machine: &str,
-    unused: &CachedPackages,
-) -> RootfsScan {
+fn walk(case: &ScanCase<'_>, unused: &CachedPackages) -> RootfsScan {
+    let (rootfs, tables) = (case.rootfs, case.knowledge.tables);
     let mut scan = RootfsScan::default();
     // A single walk, because an image can have millions of files.
     rootfs.visit(|path, id, node| {
@@ -124,11 +106,11 @@ fn walk(
             return;
         }
         scan.cached.add(path);
-        cupti_files::add_cupti_node(rootfs, knowledge.library, profiles, &mut scan.found, path, node);
-        scan.weight.add_node(rootfs, knowledge.tables, path, id);
+        cupti_files::add_cupti_node(case, &mut scan.found, path, node);
+        scan.weight.add_node(rootfs, tables, path, id);
         scan.inventory.add_node(path, node);
         scan.gpu_code.extend(GpuCodeObject::of_node(path, node));
-        scan.around.add_node(rootfs, knowledge, profiles, machine, (path, node));
+        scan.around.add_node(case, path, node);
         let is_folder = matches!(node.kind, NodeKind::Directory(_));
         if !is_folder && is_package_list(path) {
             scan.package_lists.push(path.clone());

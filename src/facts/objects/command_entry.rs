@@ -36,32 +36,39 @@ pub struct CommandEntry {
     pub by_loader: bool,
 }
 
+/// The conditions under which the command of an image starts.
+pub(crate) struct CommandStart<'c> {
+    pub config: &'c ImageConfig,
+    /// The image's variables, overridden by the user's.
+    pub environment: &'c BTreeMap<String, String>,
+    /// The variables that the user passes.
+    pub given: &'c [(String, String)],
+    /// The processor, as in `uname -m`.
+    pub machine: &'c str,
+    pub credentials: &'c FileCredentials,
+}
+
 /// Reads the command of an image, both without and with the inputs that a run may provide.
-pub(crate) fn read_command(
-    config: &ImageConfig,
-    rootfs: &Rootfs,
-    environment: &BTreeMap<String, String>,
-    given: &[(String, String)],
-    (machine, credentials): (&str, &FileCredentials),
-    tables: &KnowledgeTables,
-) -> CommandReading {
+pub(crate) fn read_command(rootfs: &Rootfs, tables: &KnowledgeTables, start: &CommandStart<'_>) -> CommandReading {
+    let CommandStart {
+        config, environment, ..
+    } = *start;
     let directory = config.working_dir.clone().filter(|folder| !folder.is_empty());
     let command = ContainerCommand {
         words: config.command.clone(),
         environment: environment.clone(),
         user: config.user.clone().unwrap_or_default(),
         directory: directory.unwrap_or_else(|| "/".to_owned()),
-        machine: machine.to_owned(),
+        machine: start.machine.to_owned(),
     };
     let files = ContainerFiles {
         rootfs,
         created_by: &config.created_by,
-        credentials,
+        credentials: start.credentials,
     };
-    let mut start = read_start(&command, &files, &tables.launchers);
-    fill_given(&mut start, given);
-    let read = |programs: &[StartedProgram]| list_entries(programs, &command.user, rootfs);
-    let mut entries = read(&start.programs);
+    let mut read = read_start(&command, &files, &tables.launchers);
+    fill_given(&mut read, start.given);
+    let mut entries = list_entries(&read.programs, &command.user, rootfs);
     if entries.is_empty() {
         entries.push(CommandEntry {
             program: command.words.clone(),
@@ -70,10 +77,10 @@ pub(crate) fn read_command(
             ..CommandEntry::default()
         });
     }
-    let mut more = read(&start.when_given);
+    let mut more = list_entries(&read.when_given, &command.user, rootfs);
     more.retain(|entry| !entries.iter().any(|known| known.loads_like(entry)));
     CommandReading {
-        start,
+        start: read,
         environment: environment.clone(),
         entries,
         when_given: more,
@@ -117,7 +124,6 @@ fn list_entries(programs: &[StartedProgram], own_user: &str, rootfs: &Rootfs) ->
 
 fn read_entry(program: &StartedProgram, environment: &Environment, own_user: &str, rootfs: &Rootfs) -> CommandEntry {
     let variables = &environment.variables;
-    let text = |(name, value): (&String, &Value)| (name.clone(), value.filled(""));
     let unknown = LOADER_VARIABLES.into_iter().filter_map(|name| {
         let value = variables.get(name).filter(|value| value.hole().is_some())?;
         Some((name, value.clone()))
@@ -127,7 +133,10 @@ fn read_entry(program: &StartedProgram, environment: &Environment, own_user: &st
     let executable = called.as_ref().and_then(|path| rootfs.lookup(&path.absolute()).ok());
     CommandEntry {
         program: program.words.iter().map_while(Value::text).map(str::to_owned).collect(),
-        variables: variables.iter().map(text).collect(),
+        variables: variables
+            .iter()
+            .map(|(name, value)| (name.clone(), value.filled("")))
+            .collect(),
         unknown: unknown.collect(),
         branches: environment.branches.clone(),
         user: user.map(str::to_owned),
@@ -141,17 +150,13 @@ fn read_entry(program: &StartedProgram, environment: &Environment, own_user: &st
 impl CommandEntry {
     /// Whether both give the loader the same inputs.
     fn loads_like(&self, other: &Self) -> bool {
-        let key = |entry: &Self| {
-            let variables = LOADER_VARIABLES.map(|name| entry.variables.get(name).cloned());
-            (
-                variables,
-                entry.unknown.clone(),
-                entry.working_dir.clone(),
-                entry.user.clone(),
-                entry.executable.clone(),
-            )
-        };
-        key(self) == key(other)
+        self.unknown == other.unknown
+            && self.working_dir == other.working_dir
+            && self.user == other.user
+            && self.executable == other.executable
+            && LOADER_VARIABLES
+                .iter()
+                .all(|name| self.variables.get(*name) == other.variables.get(*name))
     }
 
     /// The first unknown input of the loader, with its variable.
@@ -164,11 +169,11 @@ impl CommandEntry {
 
 /// Whether two names in image configs mean the same user; root has several.
 fn is_same_user(one: &str, other: &str) -> bool {
-    let name = |user: &str| match user {
-        "" | "0" | "root" | "0:0" | "root:root" => "root".to_owned(),
-        user => user.to_owned(),
-    };
-    name(one) == name(other)
+    one == other || is_root(one) && is_root(other)
+}
+
+fn is_root(user: &str) -> bool {
+    matches!(user, "" | "0" | "root" | "0:0" | "root:root")
 }
 
 /// The reading of the container's command.

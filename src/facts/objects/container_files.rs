@@ -34,26 +34,20 @@ impl ImageFiles for ContainerFiles<'_> {
 
     fn stat(&self, path: &str) -> Option<FileStat> {
         let found = self.rootfs.lookup_as(path.as_bytes(), self.credentials).ok()?;
-        let stat = |kind, mode, bytes| Some(FileStat { kind, mode, bytes });
-        match &self.rootfs.node(found.node).kind {
-            NodeKind::File(facts) => {
-                let kind = if facts.elf.is_some() {
-                    FileKind::Object
-                } else {
-                    FileKind::Regular
-                };
-                stat(kind, u32::from(facts.mode), facts.bytes)
-            }
+        let (kind, mode, bytes) = match &self.rootfs.node(found.node).kind {
+            NodeKind::File(facts) if facts.elf.is_some() => (FileKind::Object, facts.mode, facts.bytes),
+            NodeKind::File(facts) => (FileKind::Regular, facts.mode, facts.bytes),
             NodeKind::Directory(_) => {
                 let access = self.rootfs.access(found.node);
-                stat(
-                    FileKind::Directory,
-                    access.map_or(0o755, |(access, _)| u32::from(access.mode)),
-                    0,
-                )
+                (FileKind::Directory, access.map_or(0o755, |(access, _)| access.mode), 0)
             }
-            _ => stat(FileKind::Special, 0o600, 0),
-        }
+            _ => (FileKind::Special, 0o600, 0),
+        };
+        Some(FileStat {
+            kind,
+            mode: u32::from(mode),
+            bytes,
+        })
     }
 
     fn is_link(&self, path: &str) -> bool {
@@ -76,11 +70,11 @@ impl ImageFiles for ContainerFiles<'_> {
             NodeKind::Directory(_) => self.rootfs.children(found.node),
             _ => return Vec::new(),
         };
-        let mut names: Vec<String> = names
+        let mut listed: Vec<String> = names
             .filter_map(|(name, _)| String::from_utf8(name.to_vec()).ok())
             .collect();
-        names.sort();
-        names
+        listed.sort();
+        listed
     }
 
     /// Whether a file is in a system directory and no `COPY` or `ADD` above the base created it. Package lists are not

@@ -32,23 +32,21 @@ impl ImageUser {
 
 /// Looks up a user, written as in an image config, in the image's own files. An empty name is root.
 pub(crate) fn find_image_user(spec: &str, rootfs: &Rootfs) -> ImageUser {
-    let unknown = |problem, refusal| ImageUser {
-        credentials: FileCredentials::default(),
-        problem,
-        refusal,
-    };
-    let unread = |path: &&[u8]| rootfs.file(path).is_some_and(|file| file.kept.is_none());
+    let mut user = ImageUser::of_credentials(FileCredentials::default());
     let files: [&[u8]; 2] = [b"/etc/passwd", b"/etc/group"];
-    // Root is 0 in every image; other names depend on the files.
-    if let Some(path) = files.iter().find(|path| unread(path)).filter(|_| !spec.is_empty()) {
-        let path = escape::escape_bytes(path);
-        return unknown(Some(format!("the content of {path} is unknown")), None);
+    for path in files {
+        // Root is 0 in every image; other names depend on the files.
+        if !spec.is_empty() && rootfs.file(path).is_some_and(|file| file.kept.is_none()) {
+            user.problem = Some(format!("the content of {} is unknown", escape::escape_bytes(path)));
+            return user;
+        }
     }
     let [passwd, group] = files.map(|path| rootfs.content(path).unwrap_or_default());
     match find_user(spec, passwd, group) {
-        Ok(credentials) => ImageUser::of_credentials(credentials),
-        Err(why) => unknown(None, Some(why)),
+        Ok(credentials) => user.credentials = credentials,
+        Err(why) => user.refusal = Some(why),
     }
+    user
 }
 
 /// The commands that let a user use a file.
@@ -68,8 +66,8 @@ pub(crate) fn closed_places(
         return Vec::new();
     };
     let folders: Vec<RootPath> = file.path.folders().collect();
-    let folders = folders.iter().rev().map(|folder| (folder, FileUse::Pass));
-    let closed = folders.chain([(&file.path, usage)]).filter(|(path, usage)| {
+    let entered = folders.iter().rev().map(|folder| (folder, FileUse::Pass));
+    let closed = entered.chain([(&file.path, usage)]).filter(|(path, usage)| {
         let node = rootfs.lookup(&path.absolute()).ok();
         let access = node.and_then(|node| rootfs.access(node.node));
         access.is_some_and(|(access, list)| !who.may(*usage, access, list))
@@ -103,28 +101,25 @@ pub(crate) enum SearchObstacle {
 /// The obstacle in a failed search: a file that the user cannot read, else a search path that the loader ignores in
 /// secure-execution mode.
 pub(crate) fn search_obstacle(rootfs: &Rootfs, names: &[ByteString], trace: &[SearchStep]) -> Option<SearchObstacle> {
-    let mut denials = trace.iter().filter_map(|step| step.denial().zip(tried_path(step)));
-    let decisive = denials.find(|(_, path)| {
+    for step in trace {
+        let (SearchStep::Tried { path, .. }, Some(denial)) = (step, step.denial()) else {
+            continue;
+        };
         // In an inaccessible directory the loader tried no files.
-        let inside = |name: &ByteString| rootfs.file(&[path, &**name].concat()).is_some();
-        rootfs.file(path).is_some() || (path.ends_with(b"/") && names.iter().any(inside))
-    });
-    let ignored = || {
-        trace.iter().find_map(|step| match step {
-            SearchStep::LibraryPathIgnored(why) => Some(("LD_LIBRARY_PATH".to_owned(), why.to_string())),
-            SearchStep::OriginIgnored { path, why, .. } => Some((escape::escape_bytes(path), why.to_string())),
-            _ => None,
-        })
-    };
-    let denied = decisive.map(|(denial, _)| SearchObstacle::Denied(denial.clone()));
-    denied.or_else(|| ignored().map(|(what, why)| SearchObstacle::Ignored(what, why)))
-}
-
-fn tried_path(step: &SearchStep) -> Option<&[u8]> {
-    match step {
-        SearchStep::Tried { path, .. } => Some(path),
-        _ => None,
+        let mut inside = names.iter().map(|name| [&path[..], name].concat());
+        if rootfs.file(path).is_some() || path.ends_with(b"/") && inside.any(|file| rootfs.file(&file).is_some()) {
+            return Some(SearchObstacle::Denied(denial.clone()));
+        }
     }
+    trace.iter().find_map(|step| match step {
+        SearchStep::LibraryPathIgnored(why) => {
+            Some(SearchObstacle::Ignored("LD_LIBRARY_PATH".to_owned(), why.to_string()))
+        }
+        SearchStep::OriginIgnored { path, why, .. } => {
+            Some(SearchObstacle::Ignored(escape::escape_bytes(path), why.to_string()))
+        }
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -43,17 +43,17 @@ pub enum InjectionMode {
 pub fn read_host_facts(read: impl Fn(&str) -> Option<String>, list: impl Fn(&str) -> Vec<String>) -> HostFacts {
     let devices = list("/dev");
     let driver = read("/proc/driver/nvidia/version").and_then(|text| driver_version(&text));
-    let is_gpu = |name: &String| {
-        let number = name.strip_prefix("nvidia");
-        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
-    };
     let capabilities = read("/proc/self/status").and_then(|text| effective_capabilities(&text));
     let branch = driver.as_deref().and_then(driver_branch);
-    let holds = |bit: u32| capabilities.is_some_and(|set| set >> bit & 1 == 1);
-    let is_privileged = PRIVILEGES.iter().any(|(bit, from)| holds(*bit) && *from <= branch);
-    let perf_level = read("/proc/sys/kernel/perf_event_paranoid").and_then(|text| text.trim().parse().ok());
+    let mut held = Vec::from(PRIVILEGES);
+    held.retain(|(bit, _)| capabilities.is_some_and(|set| set >> bit & 1 == 1));
+    let is_privileged = held.iter().any(|(_, from)| *from <= branch);
     // The kernel asks for either capability, or else for the level (perf_event_open(2)).
-    let perf_level = perf_level.filter(|_| !PRIVILEGES.iter().any(|(bit, _)| holds(*bit)));
+    let perf_level = if held.is_empty() {
+        read("/proc/sys/kernel/perf_event_paranoid").and_then(|text| text.trim().parse().ok())
+    } else {
+        None
+    };
     // The value of nvidia.ko's NVreg_RestrictProfilingToAdminUsers has this name in the file.
     let restricted = read("/proc/driver/nvidia/params").and_then(|text| parameter(&text, "RmProfilingAdminOnly"));
     // Same check as in NVIDIA's entry points: 50-gpu-driver-check.sh of nvidia/cuda.
@@ -62,7 +62,10 @@ pub fn read_host_facts(read: impl Fn(&str) -> Option<String>, list: impl Fn(&str
     let gpus = list(GPUS).into_iter();
     let models = gpus.filter_map(|gpu| parameter(&read(&format!("{GPUS}/{gpu}/information"))?, "Model"));
     HostFacts {
-        has_gpu: has_other_driver || devices.iter().any(is_gpu),
+        has_gpu: has_other_driver
+            || devices
+                .iter()
+                .any(|name| name.strip_prefix("nvidia").is_some_and(is_number)),
         has_other_driver,
         models: models.collect(),
         mode: injection_mode(
@@ -84,11 +87,14 @@ fn injection_mode(environment: &str, mounts: &str) -> Option<InjectionMode> {
         .split('\0')
         .any(|variable| variable.starts_with("NVIDIA_CTK_LIBCUDA_DIR="));
     // The fifth field is the mount point (proc_pid_mountinfo(5)).
-    let is_mounted = |place: &str| mounts.lines().any(|line| line.split(' ').nth(4) == Some(place));
-    if sets_folder || is_mounted("/proc/driver/nvidia/params") {
+    let mounted: Vec<&str> = mounts.lines().filter_map(|line| line.split(' ').nth(4)).collect();
+    if sets_folder || mounted.contains(&"/proc/driver/nvidia/params") {
         return Some(InjectionMode::Cdi);
     }
-    is_mounted("/proc/driver/nvidia").then_some(InjectionMode::Legacy)
+    if mounted.contains(&"/proc/driver/nvidia") {
+        return Some(InjectionMode::Legacy);
+    }
+    None
 }
 
 /// The branch of a driver, the first number of its version.
@@ -98,13 +104,16 @@ fn driver_branch(version: &str) -> Option<u32> {
 
 /// The version in the kernel module's line, which differs between the kinds of the module.
 fn driver_version(text: &str) -> Option<String> {
-    let is_version = |word: &&str| {
-        let numbers: Vec<&str> = word.split('.').collect();
-        let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        (2..=3).contains(&numbers.len()) && numbers.iter().all(is_number)
-    };
     let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
-    line.split_whitespace().find(is_version).map(str::to_owned)
+    let version = line.split_whitespace().find(|word| {
+        let numbers = word.split('.');
+        (2..=3).contains(&numbers.clone().count()) && numbers.into_iter().all(is_number)
+    });
+    version.map(str::to_owned)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn effective_capabilities(status: &str) -> Option<u64> {

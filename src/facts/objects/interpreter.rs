@@ -13,7 +13,7 @@ pub(crate) struct InterpreterFault {
     /// The interpreter's name in the program.
     pub interpreter: Vec<u8>,
     /// The kernel's error.
-    says: String,
+    error: String,
     why: &'static str,
     pub outcome: RequestOutcome,
 }
@@ -32,19 +32,38 @@ impl InterpreterFault {
         if let Err(LookupError::Denied(_)) = rootfs.open_as(interpreter, user, FileUse::Execute) {
             return None;
         }
-        let (says, why, outcome) = find_fault(rootfs, working_dir, program, interpreter)?;
+        let mut path = interpreter.to_vec();
+        // A relative interpreter depends on the working directory, not the program's.
+        if interpreter.first() != Some(&b'/') {
+            path = [working_dir, b"/", interpreter].concat();
+        }
+        let (error, why) = if interpreter.is_empty() {
+            ("exec format error", "(an empty name) is none")
+        } else {
+            match rootfs.lookup(&path) {
+                Ok(found) => refusal(&rootfs.node(found.node).kind, program)?,
+                Err(error) => {
+                    return Some(Self {
+                        interpreter: interpreter.to_vec(),
+                        error: error.to_string(),
+                        why: "is not in the image",
+                        outcome: RequestOutcome::NotFound,
+                    });
+                }
+            }
+        };
         Some(Self {
             interpreter: interpreter.to_vec(),
-            says,
+            error: error.to_owned(),
             why,
-            outcome,
+            outcome: RequestOutcome::Refused,
         })
     }
 
     /// The kernel's message for the program at `path`, with the reason.
     pub(crate) fn message(&self, path: &RootPath) -> String {
         let interpreter = escape::escape_bytes(&self.interpreter);
-        format!("{path}: {}: its interpreter {interpreter} {}", self.says, self.why)
+        format!("{path}: {}: its interpreter {interpreter} {}", self.error, self.why)
     }
 
     /// The failed start of the program at `path`.
@@ -69,33 +88,16 @@ pub(crate) fn is_only_program(elf: &ElfFacts) -> bool {
     elf.is_program() || elf.interp.is_some() && elf.soname.is_none()
 }
 
-fn find_fault(
-    rootfs: &Rootfs,
-    working_dir: &[u8],
-    program: &ElfFacts,
-    interpreter: &[u8],
-) -> Option<(String, &'static str, RequestOutcome)> {
-    let refused = |says: &str, why| Some((says.to_owned(), why, RequestOutcome::Refused));
-    if interpreter.is_empty() {
-        return refused("exec format error", "(an empty name) is none");
-    }
-    // A relative interpreter depends on the working directory, not the program's.
-    let path = match interpreter.first() {
-        Some(b'/') => interpreter.to_vec(),
-        _ => [working_dir, b"/", interpreter].concat(),
-    };
-    let found = match rootfs.lookup(&path) {
-        Ok(found) => found,
-        Err(error) => return Some((error.to_string(), "is not in the image", RequestOutcome::NotFound)),
-    };
-    let NodeKind::File(facts) = &rootfs.node(found.node).kind else {
-        return refused("Permission denied", "is not a file");
+/// Why the kernel refuses a file as the interpreter of a program: its error, and the reason.
+fn refusal(interpreter: &NodeKind, program: &ElfFacts) -> Option<(&'static str, &'static str)> {
+    let NodeKind::File(facts) = interpreter else {
+        return Some(("Permission denied", "is not a file"));
     };
     match facts.elf.as_deref() {
-        None if facts.bytes < 64 => refused("Input/output error", "is too short"),
-        None => refused("Accessing a corrupted shared library", "is no object"),
+        None if facts.bytes < 64 => Some(("Input/output error", "is too short")),
+        None => Some(("Accessing a corrupted shared library", "is no object")),
         Some(elf) if elf.machine != program.machine || elf.class() != program.class() => {
-            refused("Accessing a corrupted shared library", "is for another processor")
+            Some(("Accessing a corrupted shared library", "is for another processor"))
         }
         Some(_) => None,
     }

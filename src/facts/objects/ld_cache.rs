@@ -7,6 +7,7 @@ use crate::facts::objects::resolved_objects::opened_object;
 use crate::facts::objects::world::ByWorld;
 use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
+use image_linkage::loader::LdCache;
 use image_linkage::path::RootPath;
 
 /// A name whose entry in the cache is stale.
@@ -31,18 +32,17 @@ pub enum StaleReason {
 
 /// Finds the stale entries for CUPTI's libraries, sorted by name.
 pub fn find_stale_entries(library: &LibraryProfile, contexts: &ByWorld<ProcessContext>) -> Vec<StaleEntry> {
-    let is_ours = |name: &&[u8]| {
-        let mut family = library.family.iter().filter(|member| member.cached);
-        family.any(|member| name.starts_with(member.stem.as_bytes()))
-    };
     // Entries with missing files are in the image's cache; missing entries are only in the new one.
     let caches = [&contexts.as_is, &contexts.nvidia]
         .into_iter()
         .filter_map(|context| context.linker.as_ref()?.cache.as_deref());
-    let names: BTreeSet<&[u8]> = caches
-        .flat_map(|cache| cache.iter().map(|(name, _)| name))
-        .filter(is_ours)
-        .collect();
+    let mut names = BTreeSet::new();
+    for (name, _) in caches.flat_map(LdCache::iter) {
+        let mut family = library.family.iter().filter(|member| member.cached);
+        if family.any(|member| name.starts_with(member.stem.as_bytes())) {
+            names.insert(name);
+        }
+    }
     names
         .into_iter()
         .filter_map(|name| stale_name(contexts, name))
@@ -52,21 +52,26 @@ pub fn find_stale_entries(library: &LibraryProfile, contexts: &ByWorld<ProcessCo
 fn stale_name(contexts: &ByWorld<ProcessContext>, name: &[u8]) -> Option<StaleEntry> {
     let now = found(&contexts.as_is, name);
     let fresh = found(&contexts.nvidia, name);
-    let entry = |path: &[u8], kind| StaleEntry {
-        name: name.into(),
-        path: path.into(),
-        kind,
-    };
-    if let Some((path, real_path)) = &fresh
+    if let Some((path, real_path)) = fresh
         // Not stale if the loader finds the same file in a default directory.
-        && now.as_ref().is_none_or(|(_, now)| now != real_path)
+        && now.as_ref().is_none_or(|(_, now)| *now != real_path)
     {
-        return Some(entry(path, StaleReason::NotEntered));
+        return Some(StaleEntry {
+            name: name.into(),
+            path,
+            kind: StaleReason::NotEntered,
+        });
     }
     let cached = contexts.as_is.linker.as_ref()?.cached_path(name)?;
-    let gone = contexts.as_is.rootfs.lookup(cached).is_err();
     // A missing file does no harm if another directory satisfies the name.
-    (gone && now.is_none()).then(|| entry(cached, StaleReason::Gone))
+    if now.is_some() || contexts.as_is.rootfs.lookup(cached).is_ok() {
+        return None;
+    }
+    Some(StaleEntry {
+        name: name.into(),
+        path: cached.into(),
+        kind: StaleReason::Gone,
+    })
 }
 
 /// The result of a plain dlopen of `name`, even if its dependencies fail.

@@ -6,6 +6,7 @@ pub mod credentials;
 pub mod host_facts;
 pub mod interpreter;
 pub mod ld_cache;
+pub mod load_answer;
 pub mod other_loaders;
 pub mod plain_open;
 pub mod process_context;

@@ -84,21 +84,29 @@ pub(crate) fn find_named_loader(
     cpu: CpuLevel,
     command: Option<&RootPath>,
 ) -> Option<DynamicLoader> {
-    let interpreter = |elf: &ElfFacts| elf.interp.clone().filter(|_| Arch::of_object(elf) == Some(arch));
-    let read = |interpreter: &ByteString| DynamicLoader::read_at(rootfs, interpreter, arch, cpu);
-    let of_command = command.and_then(|command| interpreter(elf_at(rootfs, command)?));
-    of_command.as_ref().and_then(read).or_else(|| {
-        let mut named: BTreeMap<ByteString, usize> = BTreeMap::new();
-        rootfs.visit(|_, _, node| {
-            if let NodeKind::File(facts) = &node.kind
-                && let Some(name) = facts.elf.as_deref().and_then(interpreter)
-            {
-                *named.entry(name).or_default() += 1;
-            }
-        });
-        let (name, _) = named.into_iter().max_by_key(|(_, programs)| *programs)?;
-        read(&name)
-    })
+    if let Some(named) = command.and_then(|command| named_interpreter(elf_at(rootfs, command)?, arch))
+        && let Some(loader) = DynamicLoader::read_at(rootfs, named, arch, cpu)
+    {
+        return Some(loader);
+    }
+    let mut named: BTreeMap<ByteString, usize> = BTreeMap::new();
+    rootfs.visit(|_, _, node| {
+        if let NodeKind::File(facts) = &node.kind
+            && let Some(name) = facts.elf.as_deref().and_then(|elf| named_interpreter(elf, arch))
+        {
+            *named.entry(name.clone()).or_default() += 1;
+        }
+    });
+    let (name, _) = named.into_iter().max_by_key(|(_, programs)| *programs)?;
+    DynamicLoader::read_at(rootfs, &name, arch, cpu)
+}
+
+/// The interpreter that a program for this processor names.
+fn named_interpreter<'e>(elf: &'e ElfFacts, arch: &Arch) -> Option<&'e ByteString> {
+    if Arch::of_object(elf)? != arch {
+        return None;
+    }
+    elf.interp.as_ref()
 }
 
 /// Reads the loader at a path, and charges the image's budget.
@@ -110,8 +118,10 @@ fn read_loader(of: &ProcessContext, interpreter: &[u8], arch: &'static Arch) -> 
     linker
         .budget
         .spend(bytes.len() / STEP_BYTES + linker.default_dirs.len() + entries);
-    let reads_the_same = |own: &&DynamicLoader| own.libc != Libc::Musl && own.cache_path == linker.cache_path;
-    if let Some(own) = of.linker.as_ref().filter(reads_the_same) {
+    if let Some(own) = &of.linker
+        && own.libc != Libc::Musl
+        && own.cache_path == linker.cache_path
+    {
         // In the other world, ldconfig has replaced the image's cache.
         linker.cache.clone_from(&own.cache);
         linker.cache_is_new = own.cache_is_new;

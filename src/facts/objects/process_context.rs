@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use crate::byte_search::{contains_bytes, last_part};
-use crate::facts::objects::command_entry::{CommandEntry, CommandReading, read_command};
+use crate::facts::objects::command_entry::{CommandEntry, CommandReading, CommandStart, read_command};
 use crate::facts::objects::credentials::{ImageUser, find_image_user};
 use crate::facts::objects::interpreter::{InterpreterFault, is_only_program};
 use crate::facts::objects::other_loaders::{OtherLoaders, find_named_loader};
@@ -54,12 +54,11 @@ pub struct StartOverrides {
 impl StartOverrides {
     /// Applies the overrides to an image config.
     pub(crate) fn apply(&self, config: &mut ImageConfig) {
-        let own = || config.settings.entrypoint.clone();
-        config.command = match (&self.command, &self.arguments) {
-            (None, None) => config.command.clone(),
-            (Some(command), arguments) => command.iter().chain(arguments.iter().flatten()).cloned().collect(),
-            (None, Some(arguments)) => own().into_iter().chain(arguments.iter().cloned()).collect(),
-        };
+        if self.command.is_some() || self.arguments.is_some() {
+            let entrypoint = self.command.as_ref().unwrap_or(&config.settings.entrypoint);
+            let arguments = self.arguments.iter().flatten();
+            config.command = entrypoint.iter().chain(arguments).cloned().collect();
+        }
         config.user = self.user.clone().or(config.user.take());
         config.working_dir = self.working_dir.clone().or(config.working_dir.take());
     }
@@ -128,27 +127,26 @@ pub fn build_contexts(
     let arch = Arch::of_platform(&image.platform.architecture);
     let capabilities = variable(image, conditions, "NVIDIA_DRIVER_CAPABILITIES");
     let environment = container_environment(image, conditions);
-    let machine = kernel_machine(image);
     let image_user = match &image.config.running {
         // A running process has known credentials.
         Some(credentials) => ImageUser::of_credentials(credentials.clone()),
         None => find_image_user(image.config.user.as_deref().unwrap_or_default(), rootfs),
     };
-    let commands = read_command(
-        &image.config,
-        rootfs,
-        &environment,
-        &conditions.environment,
-        (machine, &image_user.credentials),
-        tables,
-    );
+    let start = CommandStart {
+        config: &image.config,
+        environment: &environment,
+        given: &conditions.environment,
+        machine: kernel_machine(image),
+        credentials: &image_user.credentials,
+    };
+    let commands = read_command(rootfs, tables, &start);
     let entry = commands.entries.first().cloned().unwrap_or_default();
-    let linker = arch.and_then(|arch| {
+    let found = arch.and_then(|arch| {
         DynamicLoader::find_default(rootfs, arch, conditions.cpu)
             .or_else(|| find_named_loader(rootfs, arch, conditions.cpu, entry.executable.as_ref()))
     });
     let budget = Arc::new(LoaderBudget::new(&conditions.limits));
-    let linker = linker.map(|linker| DynamicLoader {
+    let linker = found.map(|linker| DynamicLoader {
         budget: Arc::clone(&budget),
         ..linker
     });
@@ -213,6 +211,20 @@ fn with_new_cache(as_is: &ProcessContext, layers: usize) -> ProcessContext {
     context
 }
 
+/// The names and sonames of the shared libraries in an image.
+fn list_library_names(rootfs: &Rootfs) -> BTreeSet<ByteString> {
+    let mut names = BTreeSet::new();
+    rootfs.visit(|path, _, node| {
+        if let NodeKind::File(facts) = &node.kind {
+            names.extend(facts.elf.as_ref().and_then(|elf| elf.soname.clone()));
+        }
+        if contains_bytes(path.name(), b".so") {
+            names.insert(path.name().into());
+        }
+    });
+    names
+}
+
 /// The value of a variable: the user's, else the one in the image config.
 fn variable<'v>(image: &'v Image, conditions: &'v GatherOptions, key: &str) -> Option<&'v str> {
     // If a variable is given several times, the last value wins, as with `docker run --env`.
@@ -246,12 +258,13 @@ fn container_environment(image: &Image, conditions: &GatherOptions) -> BTreeMap<
 
 /// The part of a program's environment that the loader reads.
 fn loader_environment(variables: &BTreeMap<String, String>, working_dir: Option<&str>) -> LoaderEnvironment {
-    let value = |key: &str| variables.get(key).map(|value| value.as_bytes().into());
+    let [library_path, preload, tunables] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "GLIBC_TUNABLES"]
+        .map(|name| variables.get(name).map(|value| value.as_bytes().into()));
     LoaderEnvironment {
-        library_path: value("LD_LIBRARY_PATH"),
-        preload: value("LD_PRELOAD"),
+        library_path,
+        preload,
         binds_now: variables.get("LD_BIND_NOW").is_some_and(|value| !value.is_empty()),
-        tunables: value("GLIBC_TUNABLES"),
+        tunables,
         working_dir: working_dir.unwrap_or("/").as_bytes().into(),
     }
 }
@@ -329,9 +342,9 @@ impl ProcessContext {
         let listed = self.rootfs.content(b"/etc/ld.so.preload").unwrap_or_default();
         let own = self.environment.preload.as_deref().unwrap_or_default();
         // ld.so(8): both spaces and colons are separators.
-        let is_separator = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
-        let words = [own, listed].into_iter();
-        let words = words.flat_map(move |text| text.split(is_separator));
+        let words = [own, listed]
+            .into_iter()
+            .flat_map(|text| text.split(|byte| byte.is_ascii_whitespace() || *byte == b':'));
         words.filter(|word| !word.is_empty())
     }
 
@@ -344,7 +357,7 @@ impl ProcessContext {
     /// Simulates dlopen of `name` in a process without its own search paths. If a preloaded library stops that process,
     /// returns its failure.
     pub fn open_plain(&self, name: &[u8]) -> LoadResolution {
-        let open = |setup: &ProcessSetup<'_>| {
+        let opened = self.with_setup(|setup| {
             // A preloaded library with a missing dependency ends the process before it opens anything.
             let mut process = SimulatedProcess::new(setup);
             let mut started = process.start_unknown();
@@ -361,18 +374,19 @@ impl ProcessContext {
                 preload_warnings: started.preload_warnings,
                 ..opened
             }
-        };
-        self.with_setup(open).unwrap_or_default()
+        });
+        opened.unwrap_or_default()
     }
 
     /// Whether the container's command executes an object, or passes it as an argument, like a script to an
     /// interpreter.
     pub(crate) fn is_commands(&self, object: &RootPath) -> bool {
-        let is_given = |word: &String| {
-            let found = self.rootfs.lookup(&self.path_in_working_dir(word.as_bytes()));
-            found.is_ok_and(|found| found.path == *object)
-        };
-        self.entry.executable.as_ref() == Some(object) || self.entry.program.iter().any(is_given)
+        let mut words = self.entry.program.iter();
+        self.entry.executable.as_ref() == Some(object)
+            || words.any(|word| {
+                let found = self.rootfs.lookup(&self.path_in_working_dir(word.as_bytes()));
+                found.is_ok_and(|found| found.path == *object)
+            })
     }
 
     /// The absolute form of a path that may be relative to the working directory.
@@ -403,8 +417,7 @@ impl ProcessContext {
         let elf = facts.elf.as_ref();
         // An object without interpreter is a library and is mapped as in `ldd`. The same applies to a library with an
         // interpreter, such as Debian's libcap, that nobody may execute.
-        let may_run = |elf: &ElfFacts| facts.mode & 0o111 != 0 || elf.is_program();
-        let how = if elf.is_some_and(|elf| elf.interp.is_some() && may_run(elf)) {
+        let how = if elf.is_some_and(|elf| elf.interp.is_some() && (facts.mode & 0o111 != 0 || elf.is_program())) {
             self.start_mode(&found.path)
         } else {
             StartMode::Listed
@@ -466,21 +479,8 @@ impl ProcessContext {
 
     /// Whether a file, link or soname in the image has this name, so that a process may have mapped it.
     pub(crate) fn has_library_named(&self, name: &[u8]) -> bool {
-        let read = || {
-            let mut names = BTreeSet::new();
-            self.rootfs.visit(|path, _, node| {
-                let soname = match &node.kind {
-                    NodeKind::File(facts) => facts.elf.as_ref().and_then(|elf| elf.soname.clone()),
-                    _ => None,
-                };
-                names.extend(soname);
-                if contains_bytes(path.name(), b".so") {
-                    names.insert(path.name().into());
-                }
-            });
-            names
-        };
-        self.library_names.get_or_init(read).contains(last_part(name))
+        let names = self.library_names.get_or_init(|| list_library_names(&self.rootfs));
+        names.contains(last_part(name))
     }
 
     /// The first preloaded library with undefined symbols, which ends every process regardless of its program.
@@ -516,10 +516,10 @@ impl ProcessContext {
             }
         });
         let within_budget = self.budget.spend(others.len());
-        let others = others.iter().filter_map(|facts| facts.elf.as_deref());
-        let is_known = others.clone().all(|elf| elf.link_symbols.is_some());
+        let objects = others.iter().filter_map(|facts| facts.elf.as_deref());
+        let is_known = objects.clone().all(|elf| elf.link_symbols.is_some());
+        let symbols = objects.filter_map(|elf| elf.link_symbols.as_deref());
         let own = elf_at(&self.rootfs, path).and_then(|elf| elf.link_symbols.as_deref());
-        let others = others.filter_map(|elf| elf.link_symbols.as_deref());
-        within_budget && is_known && own.is_some_and(|own| own.count_unbound(&others, all || own.binds_now) > 0)
+        within_budget && is_known && own.is_some_and(|own| own.count_unbound(&symbols, all || own.binds_now) > 0)
     }
 }

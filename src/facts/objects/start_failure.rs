@@ -2,30 +2,24 @@
 //! the loader does not find or accept another dependency.
 
 use crate::facts::objects::credentials::{chmod_command, opening_commands};
+use crate::facts::objects::load_answer::{LoadAnswer, Search};
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::{elf_at, unbound_symbols, unresolved_objects};
 use crate::knowledge::RequestKind;
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::escape;
-use image_linkage::loader::{
-    LoadResolution, LoadedObject, ObjectNames, RequestOutcome, SearchStep, StartMode, UnresolvedRequest,
-};
+use image_linkage::loader::{LoadResolution, LoadedObject, RequestOutcome, SearchStep, StartMode, UnresolvedRequest};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{AccessDenial, FileUse, LookupError};
 
 /// A failure that ends a process before its program's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartFailure {
-    /// The message of the kernel or the loader.
-    pub words: String,
+    /// The answer to every request of the process: the message of the kernel or the loader, and the search for the first
+    /// missing object.
+    pub answer: LoadAnswer,
     /// The fix, as far as the image shows one.
     pub cure: FailureCure,
-    /// The outcome for the first missing object.
-    pub outcome: RequestOutcome,
-    /// The loader's search for it.
-    pub trace: Vec<SearchStep>,
-    /// The names of the objects that the search steps refer to by number.
-    pub objects: ObjectNames,
     /// Whether the library itself is found, as far as known.
     pub gets_library: bool,
     /// The file that it would get if it started, with links resolved.
@@ -60,7 +54,7 @@ impl StartFailure {
         let elf = elf_at(&context.rootfs, path).filter(|_| context.start_mode(path) == StartMode::Executed)?;
         let fault = context.interpreter_fault(elf)?;
         let interpreter = escape::escape_bytes(&fault.interpreter);
-        Some(Self::new(
+        Some(Self::without_search(
             fault.message(path),
             format!(
                 "use a base image that has {interpreter}; if the image has another C library or processor, a build for these also works"
@@ -76,7 +70,7 @@ impl StartFailure {
              with a Python of the image"
                 .into()
         });
-        Self::new(why.to_owned(), cure, RequestOutcome::NotFound)
+        Self::without_search(why.to_owned(), cure, RequestOutcome::NotFound)
     }
 
     /// Returns a failure if the program at `path` is for another processor. A 64-bit processor also runs its 32-bit
@@ -84,16 +78,20 @@ impl StartFailure {
     pub(crate) fn of_machine(context: &ProcessContext, path: &RootPath) -> Option<Self> {
         let elf = elf_at(&context.rootfs, path)?;
         let own = context.linker.as_ref()?.arch;
-        (!own.runs(elf)).then(|| {
-            Self::new(
-                format!(
-                    "{path}: exec format error: it is for another processor than {}",
-                    own.name
-                ),
-                "use the build for the processor of this image",
-                RequestOutcome::Refused,
-            )
-        })
+        if own.runs(elf) {
+            return None;
+        }
+        let words = format!(
+            "{path}: exec format error: it is for another processor than {}",
+            own.name
+        );
+        let cure = "use the build for the processor of this image";
+        Some(Self::without_search(words, cure, RequestOutcome::Refused))
+    }
+
+    /// The message of the kernel or the loader.
+    pub fn words(&self) -> &str {
+        self.answer.message()
     }
 
     /// Returns the failure that keeps the program at `path` from starting.
@@ -114,8 +112,10 @@ impl StartFailure {
 
     /// Same for a file of a profiling tool; `None` for libraries and scripts.
     pub(crate) fn of_tool(context: &ProcessContext, path: &RootPath) -> Option<Self> {
-        let is_program = elf_at(&context.rootfs, path).is_some_and(ElfFacts::is_program);
-        is_program.then(|| Self::of_program(context, path)).flatten()
+        if !elf_at(&context.rootfs, path)?.is_program() {
+            return None;
+        }
+        Self::of_program(context, path)
     }
 
     /// Returns the dependencies other than the library that the loader does not find or accept.
@@ -142,8 +142,7 @@ impl StartFailure {
                 "install the package that contains it with the Python that imports it".into()
             }
             (None, RequestOutcome::NotFound) => {
-                let needs = failures.iter().map(|failure| need_words(loaded, failure));
-                let needs = join_words(needs);
+                let needs = join_words(failures.iter().map(|failure| need_words(loaded, failure)));
                 format!(
                     "put {needs} into a directory that the loader searches: copy it from the stage that linked the program, \
                      or install the package that contains it"
@@ -157,21 +156,22 @@ impl StartFailure {
             }
             _ => "replace the file that the loader refuses with the build that the program was linked with".into(),
         };
+        let search = Search::new(&first.trace, &loaded.objects, None);
         Some(Self {
-            trace: first.trace.clone(),
-            objects: ObjectNames::of_trace(&loaded.objects, &first.trace, None),
             missing,
-            ..Self::new(words, cure, first.outcome)
+            ..Self::new(LoadAnswer::failed(first.outcome, words, search), cure)
         })
     }
 
-    fn new(words: String, cure: impl Into<FailureCure>, outcome: RequestOutcome) -> Self {
+    /// A failure without a search by the loader.
+    fn without_search(words: String, cure: impl Into<FailureCure>, outcome: RequestOutcome) -> Self {
+        Self::new(LoadAnswer::failed(outcome, words, Search::default()), cure.into())
+    }
+
+    fn new(answer: LoadAnswer, cure: FailureCure) -> Self {
         Self {
-            words,
-            cure: cure.into(),
-            outcome,
-            trace: Vec::new(),
-            objects: ObjectNames::default(),
+            answer,
+            cure,
             gets_library: true,
             would_get: None,
             is_process: true,
@@ -210,13 +210,19 @@ pub(crate) fn other_failures(
     names: &[ByteString],
     asks: RequestKind,
 ) -> Vec<UnresolvedRequest> {
-    let library = names.first().filter(|_| asks == RequestKind::Needed);
-    let library = library.and_then(|name| loaded.object_for(name));
-    let is_of_library = |failure: &UnresolvedRequest| {
-        library.is_some_and(|library| is_requested_below(loaded, requester(loaded, failure), library))
+    let library = match asks {
+        RequestKind::Needed => names.first().and_then(|name| loaded.object_for(name)),
+        RequestKind::Dlopen => None,
     };
-    let others = unresolved_objects(loaded).filter(|failure| !names.contains(&failure.name) && !is_of_library(failure));
-    others.cloned().collect()
+    let mut others = Vec::new();
+    for failure in unresolved_objects(loaded) {
+        let is_of_library =
+            library.is_some_and(|library| is_requested_below(loaded, requester(loaded, failure), library));
+        if !names.contains(&failure.name) && !is_of_library {
+            others.push(failure.clone());
+        }
+    }
+    others
 }
 
 /// The failure of a dependency of the library that satisfies `name`. The library causes it, not the requester.

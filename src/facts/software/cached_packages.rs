@@ -29,8 +29,8 @@ impl CachedPackages {
 
     /// The packages without the environments that `uvx` keeps among them.
     pub(crate) fn without_environments(mut self, rootfs: &Rootfs) -> Self {
-        let is_environment = |folder: &RootPath| rootfs.lookup(&folder.join(b"pyvenv.cfg").absolute()).is_ok();
-        self.0.retain(|package| !is_environment(package));
+        self.0
+            .retain(|package| rootfs.lookup(&package.join(b"pyvenv.cfg").absolute()).is_err());
         self
     }
 

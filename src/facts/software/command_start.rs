@@ -11,7 +11,7 @@ use image_linkage::escape;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileUse, LookupError, NodeKind, Rootfs};
 use image_source::ImageConfig;
-use python_path::{DEFAULT_PATH, PythonInterpreter, closed_to_import, is_interpreter_name};
+use python_path::{DEFAULT_PATH, closed_to_import, is_interpreter_name};
 use std::iter;
 
 /// Why the container's command does not start.
@@ -32,13 +32,13 @@ pub struct CommandFailure {
 impl CommandFailure {
     /// Sets the missing file and its places: paths that are not in the image, or dangling links.
     fn without(self, path: &[u8], rootfs: &Rootfs, mut places: impl Iterator<Item = Vec<u8>>) -> Self {
-        let package = |place: Vec<u8>| {
+        let package = places.find_map(|place| {
             let file = rootfs.missing_target(&place).unwrap_or_else(|| RootPath::new(&place));
             installed_deb_of(rootfs, &file)
-        };
+        });
         Self {
             missing: Some(RootPath::new(path)),
-            package: places.find_map(package),
+            package,
             ..self
         }
     }
@@ -50,11 +50,11 @@ impl CommandFailure {
         // A package is below the prefix of its Python: `/opt/venv` for `/opt/venv/bin/python3`.
         let prefix = python.map(|path| path.parent().parent().absolute());
         let object = consumer.object.absolute();
-        let is_below = |prefix: &Vec<u8>| {
-            let rest = object.strip_prefix(prefix.strip_suffix(b"/").unwrap_or(prefix));
+        let is_below = prefix.is_some_and(|prefix| {
+            let rest = object.strip_prefix(prefix.strip_suffix(b"/").unwrap_or(&prefix));
             rest.is_some_and(|rest| rest.starts_with(b"/"))
-        };
-        let is_lost = consumer.has_no_python() && prefix.as_ref().is_some_and(is_below);
+        });
+        let is_lost = consumer.has_no_python() && is_below;
         is_lost || self.ends_program_of(consumer)
     }
 
@@ -102,13 +102,16 @@ pub(crate) fn find_command_failure<'c>(
     let programs: Vec<&CuptiConsumer> = programs.collect();
     let Some(failure) = start.failure().or_else(|| start.launcher_failure()) else {
         // The finding of a package that cannot be imported says more.
-        let is_told = |program: &&CuptiConsumer| program.python.is_some() && program.start_failure().is_some();
-        return start.script_failure().filter(|_| !programs.iter().any(is_told));
+        let mut consumers = programs.iter();
+        if consumers.any(|program| program.python.is_some() && program.start_failure().is_some()) {
+            return None;
+        }
+        return start.script_failure();
     };
-    let is_command = |program: &RootPath| context.is_commands(program);
-    let ended = programs
-        .iter()
-        .filter(|program| failure.ends_program_of(program) && program.program.as_ref().is_some_and(is_command));
+    let ended = programs.iter().filter(|consumer| {
+        let program = consumer.program.as_ref();
+        failure.ends_program_of(consumer) && program.is_some_and(|program| context.is_commands(program))
+    });
     // The finding of a single consumer shows the loader's search. Several such findings would repeat each other.
     (ended.count() != 1).then_some(failure)
 }
@@ -121,15 +124,9 @@ struct CommandStart<'c> {
 impl CommandStart<'_> {
     fn failure(&self) -> Option<CommandFailure> {
         let mut name = self.config.command.first()?.clone();
-        let variables = self.context.commands.environment.iter();
-        let variables = variables.map(|(name, value)| name.len() + 1 + value.len());
-        if self
-            .config
-            .command
-            .iter()
-            .map(String::len)
-            .chain(variables)
-            .any(|bytes| bytes >= WORD)
+        let mut variables = self.context.commands.environment.iter();
+        if self.config.command.iter().any(|word| word.len() >= WORD)
+            || variables.any(|(name, value)| name.len() + 1 + value.len() >= WORD)
         {
             return Some(plain_failure("argument list too long".to_owned(), None));
         }
@@ -144,14 +141,17 @@ impl CommandStart<'_> {
                 return Some(failure);
             }
             if let Some(elf) = elf_at(&self.context.rootfs, &file.path) {
-                let failure = StartFailure::of_machine(self.context, &file.path);
                 // A truncated object still counts as a program if it names an interpreter.
-                let starts = elf.is_program() || elf.interp.is_some();
-                let failure = failure.or_else(|| StartFailure::of_program(self.context, &file.path).filter(|_| starts));
+                let failure = if elf.is_program() || elf.interp.is_some() {
+                    StartFailure::of_program(self.context, &file.path)
+                } else {
+                    StartFailure::of_machine(self.context, &file.path)
+                };
                 if let Some(failure) = failure {
                     return Some(CommandFailure {
+                        words: failure.words().to_owned(),
                         cure: failure.cure,
-                        ..plain_failure(failure.words, Some(file.path))
+                        ..plain_failure(String::new(), Some(file.path))
                     });
                 }
                 // `env` starts the program that the first line of a script names next.
@@ -176,12 +176,11 @@ impl CommandStart<'_> {
     fn launcher_failure(&self) -> Option<CommandFailure> {
         let programs = &self.context.commands.start.programs;
         let [program] = programs.as_slice() else { return None };
-        let words: Option<Vec<String>> = program
-            .words
-            .iter()
-            .map(|word| word.text().map(str::to_owned))
-            .collect();
-        let words = words.filter(|words| self.config.command.ends_with(words))?;
+        let words = program.words.iter().map(Value::text).collect::<Option<Vec<&str>>>()?;
+        let own = self.config.command.iter().rev().map(String::as_str);
+        if words.len() > self.config.command.len() || !words.iter().rev().copied().eq(own.take(words.len())) {
+            return None;
+        }
         let path = self.context.commands.environment.get("PATH").map(String::as_str);
         let has_own_path = program
             .environments
@@ -198,18 +197,18 @@ impl CommandStart<'_> {
         let (name, words) = self.config.command.split_first()?;
         let options = words.iter().take_while(|word| word.starts_with('-'));
         let takes_code = options.clone().any(|option| option.contains(['c', 'm']));
-        let script = words
-            .get(options.count())
-            .filter(|word| word.as_bytes().ends_with(b".py") && !takes_code)?;
-        let script = self.context.path_in_working_dir(script.as_bytes());
+        let word = words.get(options.count())?.as_bytes();
+        if takes_code || !word.ends_with(b".py") {
+            return None;
+        }
+        let script = self.context.path_in_working_dir(word);
         let program = self.find(name, None).ok()??;
         let (rootfs, python) = (&self.context.rootfs, &self.context.python);
         let called = RootPath::new(&program);
         let executed = rootfs.lookup(&program).ok()?.path;
-        let is_called = |other: &&PythonInterpreter| {
+        let interpreter = python.interpreters().iter().find(|other| {
             other.program == executed && (other.path == called || other.path.parent() == called.parent())
-        };
-        let interpreter = python.interpreters().iter().find(is_called)?;
+        })?;
         let mut folders = python.folders(interpreter).map(|folder| folder.real_path.absolute());
         if self.is_filled(&script) || folders.any(|folder| self.is_filled(&folder)) {
             return None;
@@ -243,16 +242,14 @@ impl CommandStart<'_> {
                 .split(':')
                 .map(|folder| if folder.is_empty() { "." } else { folder });
             let places = folders.map(|folder| self.context.path_in_working_dir(format!("{folder}/{name}").as_bytes()));
-            let mut links = places.clone().filter_map(|place| self.dangling_link(&place));
-            let tried = places.clone();
-            let mut places = places.filter(|place| rootfs.file(place).is_some());
-            match places.next() {
+            match places.clone().find(|place| rootfs.file(place).is_some()) {
                 Some(path) => path,
                 None if path.split(':').any(|folder| self.is_filled(folder.as_bytes())) => return Ok(None),
                 None => {
-                    let link = links.next().map_or_else(String::new, |link| format!(": {link}"));
+                    let link = places.clone().find_map(|place| self.dangling_link(&place));
+                    let link = link.map(|link| format!(": {link}")).unwrap_or_default();
                     let words = format!("exec: \"{shown_name}\": executable file not found in $PATH{link}");
-                    let failure = plain_failure(words, None).without(name.as_bytes(), rootfs, tried);
+                    let failure = plain_failure(words, None).without(name.as_bytes(), rootfs, places);
                     return Err(Box::new(failure));
                 }
             }
@@ -264,8 +261,8 @@ impl CommandStart<'_> {
             (Ok(_) | Err(LookupError::Denied(_)), _) => Ok(Some(path)),
             (Err(_), Some(script)) => {
                 let script = shown(script);
-                let link = self.dangling_link(&path);
-                let link = link.unwrap_or_else(|| format!("{shown_name} is not in the image"));
+                let missing = format!("{shown_name} is not in the image");
+                let link = self.dangling_link(&path).unwrap_or(missing);
                 let why = format!("No such file or directory: its interpreter {link}");
                 let program = rootfs.lookup(script.as_bytes()).ok().map(|found| found.path);
                 let failure = plain_failure(format!("{script}: {why}"), program);
@@ -360,21 +357,25 @@ fn interpreter(content: &[u8], is_first: bool) -> Result<Option<(String, Option<
     if line.ends_with(b"\r") {
         return Err("No such file or directory: its first line ends in a carriage return");
     }
-    let text = |word: &[u8]| String::from_utf8(word.to_vec()).ok().filter(|word| !word.is_empty());
-    let argument = words.find(|word| !word.is_empty()).and_then(text);
+    let argument = words.find(|word| !word.is_empty()).and_then(text_of);
     // Options and variables of `env` are not followed.
-    let argument = argument.filter(|word| !word.starts_with('-') && !word.contains('='));
-    Ok(text(name).map(|name| (name, argument)))
+    let followed = argument.filter(|word| !word.starts_with('-') && !word.contains('='));
+    Ok(text_of(name).map(|name| (name, followed)))
+}
+
+fn text_of(word: &[u8]) -> Option<String> {
+    let text = String::from_utf8(word.to_vec()).ok()?;
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// Why the kernel does not accept an object as a program (Linux `fs/binfmt_elf.c`, `load_elf_binary`).
 fn object_fault(elf: &ElfFacts) -> Option<&'static str> {
-    let is_cut = |problem: &ElfProblem| match problem {
+    let is_cut = elf.problems.iter().any(|problem| match problem {
         ElfProblem::Truncated { what, .. } => ["the header", "the program headers"].contains(what),
         _ => false,
-    };
+    });
     match elf.kind {
-        _ if elf.problems.iter().any(is_cut) => Some("the object is cut off"),
+        _ if is_cut => Some("the object is cut off"),
         EXECUTABLE | MOVABLE => None,
         _ => Some("the object is no program"),
     }

@@ -20,9 +20,14 @@ pub(crate) fn is_conda_environment(rootfs: &Rootfs, folder: &RootPath) -> bool {
 
 /// The innermost conda environment that contains a file.
 pub(crate) fn conda_environment_of(rootfs: &Rootfs, file: &RootPath) -> Option<RootPath> {
-    let folders = std::iter::successors(Some(file.parent()), |folder| Some(folder.parent()));
-    let mut folders = folders.take_while(|folder| *folder != RootPath::default());
-    folders.find(|folder| is_conda_environment(rootfs, folder))
+    let mut folder = file.parent();
+    while folder != RootPath::default() {
+        if is_conda_environment(rootfs, &folder) {
+            return Some(folder);
+        }
+        folder = folder.parent();
+    }
+    None
 }
 
 /// The recorded packages of an environment, by the names of their files.
@@ -30,7 +35,7 @@ pub(crate) fn conda_records(rootfs: &Rootfs, environment: &RootPath) -> Vec<Cond
     let folder = environment.join(RECORDS);
     let found = rootfs.lookup(&folder.absolute()).ok();
     let names = found.iter().flat_map(|found| rootfs.children(found.node));
-    let read = |name: &[u8]| {
+    let records = names.filter_map(|(name, _)| {
         // Only the last two hyphens are separators; the name itself may contain some.
         let mut parts = std::str::from_utf8(name).ok()?.rsplitn(3, '-').skip(1);
         let (version, package) = (parts.next()?.to_owned(), parts.next()?.to_owned());
@@ -39,6 +44,6 @@ pub(crate) fn conda_records(rootfs: &Rootfs, environment: &RootPath) -> Vec<Cond
             name: package,
             version,
         })
-    };
-    names.filter_map(|(name, _)| read(name)).collect()
+    });
+    records.collect()
 }

@@ -4,14 +4,13 @@ use crate::facts::objects::plain_open::PlainOpen;
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::opened_object;
 use crate::facts::objects::world::ByWorld;
-use crate::facts::software::consumers::CuptiConsumer;
-use crate::facts::software::copy_version::{self, VersionHeaders, VersionSource};
+use crate::facts::software::consumers::{CuptiConsumer, TrialCase};
+use crate::facts::software::copy_version::{CopyVersions, VersionSource};
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
-use crate::facts::software::cupti_files::CuptiFiles;
 use crate::facts::software::file_owner::{self, FileOwner, OwnerKind};
 use crate::knowledge::{Knowledge, ReleaseFile};
 use image_linkage::elf::{ByteString, ElfFacts, ElfProblem};
-use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, object_machine};
+use image_linkage::loader::{LoadResolution, SearchStage, object_machine};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, Rootfs};
 use std::collections::BTreeMap;
@@ -59,82 +58,104 @@ impl CuptiCopy {
 }
 
 /// Describes the copies: version, owner and users.
-pub fn describe_copies(
-    knowledge: &Knowledge,
-    contexts: &ByWorld<ProcessContext>,
-    found: &CuptiFiles,
+pub(crate) fn describe_copies(
+    case: &TrialCase<'_>,
     plain: &ByWorld<PlainOpen>,
     consumers: &[CuptiConsumer],
 ) -> Vec<CuptiCopy> {
-    let headers = VersionHeaders::find(knowledge.library, &contexts.as_is.rootfs, found);
-    let describe = |file: &(RootPath, usize)| describe_one(knowledge, contexts, &headers, file, plain, consumers);
-    let mut copies: Vec<CuptiCopy> = found.files.iter().map(describe).collect();
-    share_versions(&contexts.as_is.rootfs, &mut copies);
+    let rootfs = &case.contexts.as_is.rootfs;
+    let description = CopyDescription {
+        case,
+        versions: CopyVersions::new(case.knowledge, rootfs, case.found),
+        plain,
+        consumers,
+    };
+    let mut copies = Vec::new();
+    for (path, layer) in &case.found.files {
+        copies.push(description.of_file(path, *layer));
+    }
+    share_versions(rootfs, &mut copies);
     copies
 }
 
 /// Gives a copy without a version that of a file with the same bytes, which may have another name or package.
 fn share_versions(rootfs: &Rootfs, copies: &mut [CuptiCopy]) {
-    let hash = |copy: &CuptiCopy| rootfs.file(&copy.real_path.absolute())?.sha256.clone();
-    let known: BTreeMap<_, _> = copies
-        .iter()
-        .filter_map(|copy| Some((hash(copy)?, copy.version.clone()?)))
-        .collect();
+    let mut known = BTreeMap::new();
+    for copy in copies.iter() {
+        if let (Some(hash), Some(version)) = (hash_of(rootfs, copy), &copy.version) {
+            known.insert(hash.to_owned(), version.clone());
+        }
+    }
     for copy in copies.iter_mut().filter(|copy| copy.version.is_none()) {
-        copy.version = hash(copy).and_then(|hash| known.get(&hash).cloned());
+        copy.version = hash_of(rootfs, copy).and_then(|hash| known.get(hash).cloned());
     }
 }
 
-fn describe_one(
-    knowledge: &Knowledge,
-    contexts: &ByWorld<ProcessContext>,
-    headers: &VersionHeaders,
-    (path, layer): &(RootPath, usize),
-    plain: &ByWorld<PlainOpen>,
-    consumers: &[CuptiConsumer],
-) -> CuptiCopy {
-    let rootfs = &*contexts.as_is.rootfs;
-    let absolute = path.absolute();
-    let facts = rootfs.file(&absolute);
-    let elf = facts.and_then(|facts| facts.elf.as_deref());
-    let soname = elf.and_then(|elf| elf.soname.clone());
-    // The SHA-256 identifies the release of a file in any location.
-    let known = facts
-        .and_then(|facts| facts.sha256.as_deref())
-        .and_then(|sha256| knowledge.tables.releases.by_hash.get(sha256));
-    let owner = owner_of(knowledge, rootfs, path, known);
-    let opened = ByWorld::map(contexts, |context| {
-        plain_for(context, soname.as_ref(), plain.get(context.world))
-    });
-    let ends_here = ByWorld::map(&opened, |opened| ends_at(opened, path));
-    // The container runtime's cache may lead to a copy that the image's own does not.
-    let reached = ends_here.as_is.or(ends_here.nvidia);
-    // Opening by path needs no search, so a failure is due to the file or its dependencies.
-    let by_path = ByWorld::map(contexts, |context| {
-        context.budget.keep_resolution(context.open_plain(&absolute))
-    });
-    let problems = copy_problems(elf, by_path.as_is.loads());
-    CuptiCopy {
-        path: reached.map_or_else(|| absolute.clone().into(), |(path, _)| path.clone()),
-        real_path: path.clone(),
-        layer: *layer,
-        version: copy_version::find_version(knowledge, rootfs, headers, path, known, &owner),
-        soname,
-        bytes: facts.map_or(0, |facts| facts.bytes),
-        machine: elf.map(object_machine),
-        private: file_owner::is_private_copy(knowledge.tables, path)
-            || file_owner::is_private_build(knowledge.tables, &owner)
-            || knowledge.library.is_vendored_name(path.name()),
-        owner,
-        loadable: ByWorld {
-            as_is: ends_here.as_is.is_some() && opened.as_is.loads(),
-            nvidia: ends_here.nvidia.is_some() && opened.nvidia.loads(),
-        },
-        how: reached.map(|(_, how)| how),
-        by_path,
-        used_by: users(consumers, path),
-        denial: denial_of(&contexts.as_is, &absolute),
-        problems,
+fn hash_of<'r>(rootfs: &'r Rootfs, copy: &CuptiCopy) -> Option<&'r str> {
+    rootfs.file(&copy.real_path.absolute())?.sha256.as_deref()
+}
+
+struct CopyDescription<'d, 'c> {
+    case: &'d TrialCase<'c>,
+    versions: CopyVersions<'d>,
+    plain: &'d ByWorld<PlainOpen>,
+    consumers: &'d [CuptiConsumer],
+}
+
+impl CopyDescription<'_, '_> {
+    fn of_file(&self, path: &RootPath, layer: usize) -> CuptiCopy {
+        let (knowledge, contexts) = (self.case.knowledge, self.case.contexts);
+        let rootfs = &*contexts.as_is.rootfs;
+        let absolute = path.absolute();
+        let facts = rootfs.file(&absolute);
+        let elf = facts.and_then(|facts| facts.elf.as_deref());
+        let soname = elf.and_then(|elf| elf.soname.clone());
+        // The SHA-256 identifies the release of a file in any location.
+        let known = facts
+            .and_then(|facts| facts.sha256.as_deref())
+            .and_then(|sha256| knowledge.tables.releases.by_hash.get(sha256));
+        let owner = owner_of(knowledge, rootfs, path, known);
+        let opened = contexts.map(|context| plain_for(context, soname.as_ref(), self.plain.get(context.world)));
+        let ends_here = opened.map(|opened| ends_at(opened, path));
+        // The container runtime's cache may lead to a copy that the image's own does not.
+        let reached = ends_here.as_is.or(ends_here.nvidia);
+        // Opening by path needs no search, so a failure is due to the file or its dependencies.
+        let by_path = contexts.map(|context| context.budget.keep_resolution(context.open_plain(&absolute)));
+        let problems = copy_problems(elf, by_path.as_is.loads());
+        CuptiCopy {
+            path: reached.map_or_else(|| absolute.clone().into(), |(path, _)| path.clone()),
+            real_path: path.clone(),
+            layer,
+            version: self.versions.find(path, known, &owner),
+            soname,
+            bytes: facts.map_or(0, |facts| facts.bytes),
+            machine: elf.map(object_machine),
+            private: file_owner::is_private_copy(knowledge.tables, path)
+                || file_owner::is_private_build(knowledge.tables, &owner)
+                || knowledge.library.is_vendored_name(path.name()),
+            owner,
+            loadable: ByWorld {
+                as_is: ends_here.as_is.is_some() && opened.as_is.loads(),
+                nvidia: ends_here.nvidia.is_some() && opened.nvidia.loads(),
+            },
+            how: reached.map(|(_, how)| how),
+            by_path,
+            used_by: self.users(path),
+            denial: denial_of(&contexts.as_is, &absolute),
+            problems,
+        }
+    }
+
+    /// The consumers that get the file, by index.
+    fn users(&self, path: &RootPath) -> Vec<usize> {
+        let mut users = Vec::new();
+        for (number, consumer) in self.consumers.iter().enumerate() {
+            let outcomes = [&consumer.outcome.as_is, &consumer.outcome.nvidia];
+            if outcomes.iter().any(|outcome| outcome.answer.real_path() == Some(path)) {
+                users.push(number);
+            }
+        }
+        users
     }
 }
 
@@ -145,8 +166,9 @@ fn copy_problems(elf: Option<&ElfFacts>, loads: bool) -> Vec<String> {
         return vec!["no ELF object".to_owned()];
     };
     // The loader ignores some damage; do not report that if the file loads.
-    let told = |problem: &&ElfProblem| !(loads && matches!(problem, ElfProblem::Unloadable(_)));
-    elf.problems.iter().filter(told).map(ToString::to_string).collect()
+    let mut problems = elf.problems.iter().collect::<Vec<_>>();
+    problems.retain(|problem| !(loads && matches!(problem, ElfProblem::Unloadable(_))));
+    problems.into_iter().map(ToString::to_string).collect()
 }
 
 /// The denial if the image's user cannot read a file.
@@ -170,20 +192,6 @@ fn ends_at<'r>(resolution: &'r LoadResolution, path: &RootPath) -> Option<(&'r B
     opened_object(resolution)
         .filter(|object| object.real_path == *path)
         .map(|object| (&object.path, object.how))
-}
-
-fn users(consumers: &[CuptiConsumer], path: &RootPath) -> Vec<usize> {
-    let gets = |consumer: &CuptiConsumer| {
-        [&consumer.outcome.as_is, &consumer.outcome.nvidia]
-            .iter()
-            .any(|gets| gets.outcome == RequestOutcome::Loaded && gets.real_path.as_ref() == Some(path))
-    };
-    consumers
-        .iter()
-        .enumerate()
-        .filter(|(_, consumer)| gets(consumer))
-        .map(|(number, _)| number)
-        .collect()
 }
 
 fn owner_of(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath, known: Option<&ReleaseFile>) -> FileOwner {

@@ -40,95 +40,104 @@ impl VersionSource {
 /// The header directories relative to the library's, for a wheel, and for a toolkit's lib64, targets/*/lib and extras.
 const INCLUDES: [&str; 4] = ["include", "../include", "../../include", "../../../include"];
 
-/// The headers with a version, by the copies nearest to them.
-pub(crate) struct VersionHeaders {
+/// Finds the versions of copies, with the headers nearest to them.
+pub(crate) struct CopyVersions<'c> {
+    knowledge: &'c Knowledge,
+    rootfs: &'c Rootfs,
     by_copy: BTreeMap<RootPath, RootPath>,
     copies: BTreeMap<RootPath, usize>,
 }
 
-impl VersionHeaders {
+impl<'c> CopyVersions<'c> {
     /// Finds the headers around each copy.
-    pub(crate) fn find(library: &LibraryProfile, rootfs: &Rootfs, found: &CuptiFiles) -> Self {
-        let file = library.header_version.as_ref().map(|header| header.file.as_str());
-        let nearest = |folder: &[u8]| {
-            let header = |place: &&str| {
-                let path = [folder, format!("/{place}/{}", file?).as_bytes()].concat();
-                rootfs.lookup(&path).ok().map(|found| found.path)
-            };
-            INCLUDES.iter().find_map(header)
+    pub(crate) fn new(knowledge: &'c Knowledge, rootfs: &'c Rootfs, found: &CuptiFiles) -> Self {
+        let mut headers = Self {
+            knowledge,
+            rootfs,
+            by_copy: BTreeMap::new(),
+            copies: BTreeMap::new(),
         };
-        let near = found
-            .files
-            .iter()
-            .map(|(path, _)| (path, nearest(&path.parent().absolute())));
-        let by_copy: BTreeMap<RootPath, RootPath> = near
-            .filter_map(|(path, header)| Some((path.clone(), header?)))
-            .collect();
-        let mut copies = BTreeMap::new();
-        for header in by_copy.values() {
-            *copies.entry(header.clone()).or_default() += 1;
+        let Some(version) = &knowledge.library.header_version else {
+            return headers;
+        };
+        for (path, _) in &found.files {
+            if let Some(header) = nearest_header(rootfs, &path.parent(), &version.file) {
+                *headers.copies.entry(header.clone()).or_default() += 1;
+                headers.by_copy.insert(path.clone(), header);
+            }
         }
-        Self { by_copy, copies }
+        headers
     }
 
     /// The header of a copy. `None` if another copy is just as near, because the header may belong to that one.
-    fn of(&self, copy: &RootPath) -> Option<&RootPath> {
+    fn header_of(&self, copy: &RootPath) -> Option<&RootPath> {
         let header = self.by_copy.get(copy)?;
         (self.copies.get(header) == Some(&1)).then_some(header)
     }
+
+    /// The version of a copy. A source that contradicts the soname is ignored.
+    pub(crate) fn find(
+        &self,
+        path: &RootPath,
+        known: Option<&ReleaseFile>,
+        owner: &FileOwner,
+    ) -> Option<(String, VersionSource)> {
+        let (library, rootfs) = (self.knowledge.library, self.rootfs);
+        // Several releases can contain the same file: libpcsamplingutil.so is in 12.0 and 12.1.
+        if let Some(release) = known.filter(|release| !release.versions.is_empty()) {
+            return Some((release.versions.join(" or "), VersionSource::Hash));
+        }
+        let elf = elf_at(rootfs, path);
+        let soname = elf.and_then(|elf| elf.soname.as_deref());
+        let texts = elf
+            .into_iter()
+            .flat_map(|elf| elf.mentions.iter().chain(&elf.fragments));
+        let text = library.version_by_text(texts.map(|text| &**text));
+        let package = package_version(library, owner).filter(|version| {
+            // The package version also contains the update, if it is of the same release as the bytes.
+            text.as_ref().is_none_or(|text| {
+                let rest = version.strip_prefix(text.as_str());
+                rest.is_some_and(|rest| rest.starts_with('.'))
+            })
+        });
+        let known = [(package, VersionSource::Package), (text, VersionSource::Text)];
+        for (version, source) in known {
+            if let Some(version) = version.filter(|version| !library.contradicts(version, soname)) {
+                return Some((version, source));
+            }
+        }
+        // The name and the header of a file that is no library say what should be there.
+        elf?;
+        let by_name = library.version_by_name(&self.knowledge.tables.releases, path.name());
+        if let Some(version) = by_name.filter(|version| !library.contradicts(version, soname)) {
+            return Some((version, VersionSource::FileName));
+        }
+        // Headers come last, because a header is often near unrelated files.
+        let versions = library.version_by_header(rootfs.content(&self.header_of(path)?.absolute())?)?;
+        // One number stands for 11.8, 12.0 and 12.1, whose sonames differ.
+        let fitting = versions
+            .split(" or ")
+            .filter(|version| !library.contradicts(version, soname));
+        let version = fitting.collect::<Vec<_>>().join(" or ");
+        if version.is_empty() || library.contradicts(&version, soname) {
+            return None;
+        }
+        Some((version, VersionSource::Header))
+    }
 }
 
-/// The version of a copy. A source that contradicts the soname is ignored.
-pub(crate) fn find_version(
-    knowledge: &Knowledge,
-    rootfs: &Rootfs,
-    headers: &VersionHeaders,
-    path: &RootPath,
-    known: Option<&ReleaseFile>,
-    owner: &FileOwner,
-) -> Option<(String, VersionSource)> {
-    let library = knowledge.library;
-    // Several releases can contain the same file: libpcsamplingutil.so is in 12.0 and 12.1.
-    if let Some(release) = known.filter(|release| !release.versions.is_empty()) {
-        return Some((release.versions.join(" or "), VersionSource::Hash));
-    }
-    let elf = elf_at(rootfs, path);
-    let soname = elf.and_then(|elf| elf.soname.as_deref());
-    let texts = elf
-        .into_iter()
-        .flat_map(|elf| elf.mentions.iter().chain(&elf.fragments));
-    let text = library.version_by_text(texts.map(|text| &**text));
-    let package = package_version(library, owner).filter(|version| {
-        // The package version also contains the update, if it is of the same release as the bytes.
-        let goes_on = |text: &String| {
-            version
-                .strip_prefix(text.as_str())
-                .is_some_and(|rest| rest.starts_with('.'))
-        };
-        text.as_ref().is_none_or(goes_on)
-    });
-    // The name and the header of a file that is no library say what should be there.
-    let name = || library.version_by_name(&knowledge.tables.releases, elf.and(Some(path.name()))?);
-    let fits = |version: &String| !library.contradicts(version, soname);
-    let header = || {
-        let versions = library.version_by_header(rootfs.content(&elf.and(headers.of(path))?.absolute())?)?;
-        // One number stands for 11.8, 12.0 and 12.1, whose sonames differ.
-        let fitting: Vec<String> = versions.split(" or ").map(str::to_owned).filter(fits).collect();
-        (!fitting.is_empty()).then(|| fitting.join(" or "))
-    };
-    let from = |version: Option<String>, source| Some((version.filter(fits)?, source));
-    from(package, VersionSource::Package)
-        .or_else(|| from(text, VersionSource::Text))
-        .or_else(|| from(name(), VersionSource::FileName))
-        // Headers come last, because a header is often near unrelated files.
-        .or_else(|| from(header(), VersionSource::Header))
+fn nearest_header(rootfs: &Rootfs, folder: &RootPath, file: &str) -> Option<RootPath> {
+    INCLUDES.iter().find_map(|place| {
+        let path = [&*folder.absolute(), format!("/{place}/{file}").as_bytes()].concat();
+        rootfs.lookup(&path).ok().map(|found| found.path)
+    })
 }
 
 fn package_version(library: &LibraryProfile, owner: &FileOwner) -> Option<String> {
     // A package that bundles CUPTI, such as PyTorch, has its own version.
     let version = owner.version.as_ref().filter(|_| is_package_of(library, &owner.name))?;
     // Debian writes `12.4.127~12.4.1-2`, which starts with the release of the library. An epoch is no part of it.
-    let version = version.rsplit(':').next().unwrap_or(version);
-    let upstream = version.split(['~', '-']).next().unwrap_or(version);
+    let without_epoch = version.rsplit(':').next()?;
+    let upstream = without_epoch.split(['~', '-']).next()?;
     Some(upstream.to_owned())
 }

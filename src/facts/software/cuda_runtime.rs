@@ -72,20 +72,26 @@ pub fn runtime_beside<'r>(copy: &CuptiCopy, runtimes: &'r [CudaRuntime]) -> Opti
     let site = site_packages_of(&copy.real_path);
     let folder = copy.real_path.parent();
     let toolkit = toolkit(&copy.real_path);
-    let near = |near: &dyn Fn(&CudaRuntime) -> bool| runtimes.iter().find(|runtime| near(runtime));
-    let same_site = |runtime: &CudaRuntime| site.is_some() && site_packages_of(&runtime.path) == site;
-    let same_folder = |runtime: &CudaRuntime| runtime.path.parent() == folder;
-    let same_toolkit = |runtime: &CudaRuntime| toolkit.is_some() && self::toolkit(&runtime.path) == toolkit;
+    let same_site = runtimes
+        .iter()
+        .find(|runtime| site.is_some() && site_packages_of(&runtime.path) == site);
+    let nearest = same_site
+        .or_else(|| runtimes.iter().find(|runtime| runtime.path.parent() == folder))
+        .or_else(|| {
+            let mut all = runtimes.iter();
+            all.find(|runtime| toolkit.is_some() && self::toolkit(&runtime.path) == toolkit)
+        });
+    if nearest.is_some() {
+        return nearest;
+    }
     // Several runtimes of one release are equivalent. With several releases, the right one is unknown.
-    let only = || {
-        let first = runtimes.first()?;
-        let same = |runtime: &CudaRuntime| parse_cuda_version(&runtime.version) == parse_cuda_version(&first.version);
-        runtimes.iter().all(same).then_some(first)
-    };
-    near(&same_site)
-        .or_else(|| near(&same_folder))
-        .or_else(|| near(&same_toolkit))
-        .or_else(only)
+    let first = runtimes.first()?;
+    let version = parse_cuda_version(&first.version);
+    let mut all = runtimes.iter();
+    if all.any(|runtime| parse_cuda_version(&runtime.version) != version) {
+        return None;
+    }
+    Some(first)
 }
 
 /// The Python package directory that contains a path.
@@ -101,10 +107,14 @@ fn toolkit(path: &RootPath) -> Option<RootPath> {
 
 /// The nearest directory above a path whose name fits.
 fn folder_around(path: &RootPath, fits: impl Fn(&[u8]) -> bool) -> Option<RootPath> {
-    let above = |folder: &RootPath| Some(folder.parent());
-    std::iter::successors(above(path), above)
-        .take_while(|folder| *folder != RootPath::default())
-        .find(|folder| fits(folder.name()))
+    let mut folder = path.parent();
+    while folder != RootPath::default() {
+        if fits(folder.name()) {
+            return Some(folder);
+        }
+        folder = folder.parent();
+    }
+    None
 }
 
 /// The lowest driver CUDA version that `NVIDIA_REQUIRE_CUDA` accepts through `cuda>=…`. Words are alternatives, and
@@ -116,14 +126,14 @@ pub fn required_cuda_version(config: &ImageConfig) -> Option<CudaVersion> {
     {
         return None;
     }
-    let alternatives = config.env("NVIDIA_REQUIRE_CUDA")?.split_whitespace();
-    let lowest = |alternative: &str| {
+    let mut lowest = Vec::new();
+    for alternative in config.env("NVIDIA_REQUIRE_CUDA")?.split_whitespace() {
         let conditions = alternative.split(',');
-        let least = conditions.filter_map(|condition| parse_cuda_version(condition.strip_prefix("cuda>=")?));
+        let bounds = conditions.filter_map(|condition| parse_cuda_version(condition.strip_prefix("cuda>=")?));
         // All conditions in a word must hold, so its highest bound applies. Across words, the lowest applies.
-        least.max()
-    };
-    alternatives.filter_map(lowest).min()
+        lowest.extend(bounds.max());
+    }
+    lowest.into_iter().min()
 }
 
 #[cfg(test)]

@@ -5,17 +5,18 @@
 
 use std::collections::BTreeMap;
 
+use crate::facts::objects::load_answer::LoadAnswer;
 use crate::facts::objects::plain_open::PlainOpen;
 use crate::facts::objects::process_context::ProcessContext;
-use crate::facts::objects::resolved_objects::{elf_at, opened_object};
+use crate::facts::objects::resolved_objects::elf_at;
 use crate::facts::objects::world::ByWorld;
 use crate::facts::software::companions::{CompanionLookup, CompanionRequest, look_up_companions};
-use crate::facts::software::consumers::CuptiConsumer;
+use crate::facts::software::consumers::{CuptiConsumer, TrialCase};
 use crate::facts::software::copies::CuptiCopy;
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::has_ended;
 use image_linkage::elf::SymbolRole;
-use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
+use image_linkage::loader::SimulatedProcess;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
@@ -76,12 +77,11 @@ impl CuptiAccess {
 
     /// The libraries of an API that do not load.
     pub fn missing(&self, api: &CuptiApi) -> impl Iterator<Item = &CompanionLookup> {
-        let asked = |companion: &&CompanionLookup| {
+        self.companions.iter().filter(|companion| {
             let mut libraries = api.libraries.iter();
-            companion.outcome != RequestOutcome::Loaded
+            !companion.answer.is_loaded()
                 && libraries.any(|library| library.name == companion.library && library.got == companion.got)
-        };
-        self.companions.iter().filter(asked)
+        })
     }
 
     fn judged(mut self, rootfs: &Rootfs, copies: &[CuptiCopy], apis: &'static [CuptiApi]) -> Self {
@@ -130,54 +130,49 @@ fn is_over(copies: &[CuptiCopy], path: &RootPath, api: &CuptiApi) -> bool {
 
 /// The access of each consumer, and of a process without search paths.
 pub(crate) fn find_cupti_access(
-    contexts: &ByWorld<ProcessContext>,
-    apis: &'static [CuptiApi],
+    case: &TrialCase<'_>,
     consumers: &[CuptiConsumer],
     copies: &[CuptiCopy],
     plain: &ByWorld<PlainOpen>,
-    wanted: &[CompanionRequest],
 ) -> Vec<CuptiProcess> {
-    let of_nobody = CuptiProcess {
+    let apis = &case.knowledge.tables.apis;
+    let mut processes = vec![CuptiProcess {
         consumer: None,
-        reach: ByWorld::map(contexts, |context| {
-            of_plain(context, plain.get(context.world), wanted).judged(&context.rootfs, copies, apis)
-        }),
-    };
-    let of_consumer = |(number, consumer): (usize, &CuptiConsumer)| CuptiProcess {
-        consumer: Some(number),
-        reach: ByWorld::map(contexts, |context| {
-            let gets = consumer.outcome.get(context.world);
-            let reach = CuptiAccess {
-                cupti: gets
-                    .real_path
-                    .clone()
-                    .filter(|_| gets.outcome == RequestOutcome::Loaded),
-                // They were resolved in the consumer's process, with its search paths.
-                companions: gets.companions.clone(),
-                apis: BTreeMap::new(),
-            };
+        reach: case.contexts.map(|context| {
+            let reach = of_plain(context, plain.get(context.world), case.companions);
             reach.judged(&context.rootfs, copies, apis)
         }),
-    };
-    std::iter::once(of_nobody)
-        .chain(consumers.iter().enumerate().map(of_consumer))
-        .collect()
+    }];
+    for (number, consumer) in consumers.iter().enumerate() {
+        processes.push(CuptiProcess {
+            consumer: Some(number),
+            reach: case.contexts.map(|context| {
+                let outcome = consumer.outcome.get(context.world);
+                let reach = CuptiAccess {
+                    cupti: outcome.answer.real_path().cloned(),
+                    // They were resolved in the consumer's process, with its search paths.
+                    companions: outcome.companions.clone(),
+                    apis: BTreeMap::new(),
+                };
+                reach.judged(&context.rootfs, copies, apis)
+            }),
+        });
+    }
+    processes
 }
 
-fn of_plain(context: &ProcessContext, plain: &PlainOpen, wanted: &[CompanionRequest]) -> CuptiAccess {
-    let run = |setup: &ProcessSetup<'_>| {
+fn of_plain(context: &ProcessContext, plain: &PlainOpen, companions: &[CompanionRequest]) -> CuptiAccess {
+    let access = context.with_setup(|setup| {
         let mut process = SimulatedProcess::new(setup);
         // Preloaded objects are mapped in every process; a preloaded libcupti satisfies the dlopen.
         process.start_unknown();
-        let resolution = process.open(&plain.name, None);
-        let cupti = opened_object(&resolution).filter(|_| resolution.loads());
-        let cupti = cupti.map(|object| object.real_path.clone());
-        let companions = look_up_companions(&process, None, cupti.as_ref(), wanted);
+        let answer = LoadAnswer::of_open(&process.open(&plain.name, None));
+        let cupti = answer.as_ref().and_then(LoadAnswer::real_path);
         CuptiAccess {
-            cupti,
-            companions,
+            companions: look_up_companions(&process, None, cupti, companions),
+            cupti: cupti.cloned(),
             apis: BTreeMap::new(),
         }
-    };
-    context.with_setup(run).unwrap_or_default()
+    });
+    access.unwrap_or_default()
 }

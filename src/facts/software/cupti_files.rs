@@ -79,20 +79,26 @@ impl CuptiFiles {
             .names
             .range(end.clone()..)
             .take_while(|name| name.starts_with(&end));
-        let forward = |name: &Vec<u8>| name.iter().rev().copied().collect();
-        alike.take(ALIKE).map(forward).collect()
+        alike
+            .take(ALIKE)
+            .map(|name| name.iter().rev().copied().collect())
+            .collect()
     }
 }
 
+/// What the files of an image are compared with.
+pub(crate) struct ScanCase<'c> {
+    pub rootfs: &'c Arc<Rootfs>,
+    pub knowledge: &'c Knowledge,
+    /// The first profile that matches an object applies.
+    pub profiles: &'c [ConsumerProfile],
+    /// The processor, as in `uname -m`.
+    pub machine: &'c str,
+}
+
 /// Adds one node of the file system if it concerns CUPTI.
-pub(crate) fn add_cupti_node(
-    rootfs: &Rootfs,
-    library: &LibraryProfile,
-    profiles: &[ConsumerProfile],
-    found: &mut CuptiFiles,
-    path: &RootPath,
-    node: &RootfsNode,
-) {
+pub(crate) fn add_cupti_node(case: &ScanCase<'_>, found: &mut CuptiFiles, path: &RootPath, node: &RootfsNode) {
+    let (rootfs, library) = (case.rootfs, case.knowledge.library);
     if library.is_name(path.name()) && !matches!(node.kind, NodeKind::Directory(_)) {
         found.names.insert(path.absolute().into_iter().rev().collect());
     }
@@ -133,7 +139,7 @@ pub(crate) fn add_cupti_node(
             } else if let Some(elf) = elf
                 && (elf.needed.iter().any(|name| library.is_request(name))
                     || speaks_of(library, elf)
-                    || opens_library(profiles, path))
+                    || opens_library(case.profiles, path))
             {
                 found.askers.push(path.clone());
             }
@@ -185,15 +191,15 @@ pub(crate) fn find_library_aliases(
     found: &CuptiFiles,
     links: &[(RootPath, ByteString)],
 ) -> BTreeSet<ByteString> {
-    let is_alias = |name: &&[u8]| !library.is_name(name);
-    let files = found.files.iter().map(|(path, _)| path.name()).filter(is_alias);
-    let mut aliases: BTreeSet<ByteString> = files.map(Into::into).collect();
+    let files = found.files.iter().map(|(path, _)| path.name());
+    let other = files.filter(|name| !library.is_name(name));
+    let mut aliases: BTreeSet<ByteString> = other.map(Into::into).collect();
     for _ in 0..CHAIN {
         let before = aliases.len();
         // Compare names only: the loader resolves the links when an object opens one.
         for (link, target) in links {
             let target = last_part(target);
-            if is_alias(&link.name()) && (library.is_name(target) || aliases.contains(target)) {
+            if !library.is_name(link.name()) && (library.is_name(target) || aliases.contains(target)) {
                 aliases.insert(link.name().into());
             }
         }
@@ -214,9 +220,12 @@ pub(crate) fn alias_holders(
         return Vec::new();
     }
     let own: BTreeSet<&RootPath> = found.files.iter().map(|(path, _)| path).collect();
-    let holds = |(path, facts): &&(RootPath, Arc<FileFacts>)| {
+    let mut holders = Vec::new();
+    for (path, facts) in objects {
         let mut texts = facts.elf.iter().flat_map(|elf| &elf.mentions);
-        texts.any(|text| aliases.contains(last_part(text))) && !own.contains(path)
-    };
-    objects.iter().filter(holds).map(|(path, _)| path.clone()).collect()
+        if texts.any(|text| aliases.contains(last_part(text))) && !own.contains(path) {
+            holders.push(path.clone());
+        }
+    }
+    holders
 }

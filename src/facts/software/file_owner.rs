@@ -4,7 +4,7 @@ use crate::byte_search::contains_bytes;
 use crate::facts::software::conda_records::{conda_environment_of, conda_records};
 use crate::facts::software::rpm_database::installed_rpms;
 use crate::knowledge::{BundleFolder, Knowledge, KnowledgeTables, LibraryProfile};
-use image_linkage::layer::{RpmPackage, listed_files};
+use image_linkage::layer::listed_files;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 use python_path::normal_name;
@@ -96,9 +96,10 @@ pub fn find_owner(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath) -> Fi
 /// The paths by which a package may list a file. One built before the usr-merge lists `/lib/…` for a file that is now in
 /// `/usr/lib/…`.
 fn listed_paths(path: &RootPath) -> Vec<Vec<u8>> {
+    let mut paths = vec![path.absolute()];
     let before_usr_merge = path.as_bytes().strip_prefix(b"usr/");
-    let before_usr_merge = before_usr_merge.map(|rest| [b"/", rest].concat());
-    [path.absolute()].into_iter().chain(before_usr_merge).collect()
+    paths.extend(before_usr_merge.map(|rest| [b"/", rest].concat()));
+    paths
 }
 
 /// The package whose list in `/var/lib/dpkg/info` contains the file, possibly by its path before the usr-merge.
@@ -113,9 +114,9 @@ fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
             content
                 .split(|&byte| byte == b'\n')
                 .find(|line| listed.iter().any(|path| path == *line))?;
-            let name = text(name.strip_suffix(b".list")?);
+            let list = text(name.strip_suffix(b".list")?);
             // Multi-architecture packages have lists such as `libcupti12:amd64.list`.
-            let name = name.split(':').next()?.to_owned();
+            let name = list.split(':').next()?.to_owned();
             Some(FileOwner {
                 kind: OwnerKind::Deb,
                 version: installed_deb(rootfs, &name),
@@ -133,13 +134,11 @@ pub(crate) fn installed_deb_of(rootfs: &Rootfs, path: &RootPath) -> Option<Strin
 /// The package that contains the file according to rpm's database.
 fn rpm(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let listed = listed_paths(path);
-    let owns = |package: &RpmPackage<'_>| {
-        package
-            .libraries
-            .iter()
-            .any(|file| listed.iter().any(|path| path == file))
-    };
-    installed_rpms(rootfs)?.find(owns).map(|package| FileOwner {
+    let package = installed_rpms(rootfs)?.find(|package| {
+        let mut files = package.libraries.iter();
+        files.any(|file| listed.iter().any(|path| path == file))
+    })?;
+    Some(FileOwner {
         kind: OwnerKind::Rpm,
         name: text(package.name),
         version: Some(text(package.version)),
@@ -149,11 +148,10 @@ fn rpm(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
 /// The version of an installed dpkg package. A package with only its configuration left is not installed.
 pub(crate) fn installed_deb(rootfs: &Rootfs, name: &str) -> Option<String> {
     let status = text(rootfs.content(b"/var/lib/dpkg/status")?);
-    let is_installed = |paragraph: &&str| {
+    let paragraph = status.split("\n\n").find(|paragraph| {
         let state = field(paragraph, "Status").unwrap_or("installed");
         field(paragraph, "Package") == Some(name) && state.split(' ').next_back() == Some("installed")
-    };
-    let paragraph = status.split("\n\n").find(is_installed)?;
+    })?;
     field(paragraph, "Version").map(str::to_owned)
 }
 
@@ -202,10 +200,9 @@ fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<Fil
 /// The folders whose distributions may list a file: the innermost one that contains it, because pip writes metadata
 /// there, or those below a prefix above it. Wheels install their data into the prefix, as `../../lib/x.so` in `RECORD`.
 fn site_folders(rootfs: &Rootfs, path: &RootPath) -> Vec<RootPath> {
-    let parent = |path: &RootPath| (*path != RootPath::default()).then(|| path.parent());
-    let above = std::iter::successors(parent(path), parent);
-    let is_site = |folder: &RootPath| SITES.iter().any(|site| folder.name() == site.as_bytes());
-    if let Some(site) = above.clone().find(is_site) {
+    let above = std::iter::successors(parent_of(path), parent_of);
+    let mut around = above.clone();
+    if let Some(site) = around.find(|folder| SITES.iter().any(|site| folder.name() == site.as_bytes())) {
         return vec![site];
     }
     let mut sites = Vec::new();
@@ -218,6 +215,13 @@ fn site_folders(rootfs: &Rootfs, path: &RootPath) -> Vec<RootPath> {
         }
     }
     sites
+}
+
+fn parent_of(path: &RootPath) -> Option<RootPath> {
+    if *path == RootPath::default() {
+        return None;
+    }
+    Some(path.parent())
 }
 
 /// The names of folders with Python distributions.
@@ -242,8 +246,10 @@ fn listing_owners(
     let owners = infos.filter(|name| name.ends_with(b".dist-info")).filter_map(|name| {
         let folder = site.join(name);
         let entry = record_entry(rootfs, &folder.join(b"RECORD"), path);
-        let fits = || stems.iter().any(|stem| escaped_name(name).starts_with(stem));
-        if entry == RecordEntry::Unlisted || entry == RecordEntry::NoList && !fits() {
+        let mut stems = stems.iter();
+        if entry == RecordEntry::Unlisted
+            || entry == RecordEntry::NoList && !stems.any(|stem| escaped_name(name).starts_with(stem))
+        {
             return None;
         }
         let metadata = text(rootfs.content(&folder.join(b"METADATA").absolute())?);
@@ -284,9 +290,8 @@ fn distribution_stems(library: &LibraryProfile, inside: &[u8]) -> Vec<String> {
     if first != b"nvidia" {
         return vec![escaped_name(&[first, b"-"].concat())];
     }
-    let fits = |part: &str| part.is_empty() || contains_bytes(inside, part.as_bytes());
     let mut owners = library.wheels.owners.iter();
-    let owner = owners.find(|owner| fits(&owner.path));
+    let owner = owners.find(|owner| owner.path.is_empty() || contains_bytes(inside, owner.path.as_bytes()));
     owner.map(|owner| owner.begins.clone()).unwrap_or_default()
 }
 

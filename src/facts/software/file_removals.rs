@@ -12,18 +12,19 @@ pub type FileRemovals = BTreeMap<RootPath, usize>;
 /// Finds libraries and modules of packages that a whiteout or an opaque directory hides. The merged file system no
 /// longer shows this.
 pub(crate) fn find_removals(layers: &[Option<&LayerIndex>]) -> FileRemovals {
-    let hides = |layer: &LayerIndex| !layer.whiteouts.is_empty() || !layer.opaque.is_empty();
-    let last = layers.iter().rposition(|layer| layer.is_some_and(hides));
+    let last = layers
+        .iter()
+        .rposition(|layer| layer.is_some_and(|layer| !layer.whiteouts.is_empty() || !layer.opaque.is_empty()));
     let mut found = FileRemovals::new();
     // The list is in a layer at or below the removal.
     for layer in layers.iter().take(last.map_or(0, |last| last + 1)).flatten() {
         let lists = layer.entries.kept_files().filter(|(path, _)| is_package_list(path));
         for (list, content) in lists {
-            let parts = listed_parts(&list, content);
-            let gone = parts
-                .into_iter()
-                .filter_map(|path| Some((removal_of(layers, &path)?, path)));
-            found.extend(gone.map(|(layer, path)| (path, layer)));
+            for path in listed_parts(&list, content) {
+                if let Some(layer) = removal_of(layers, &path) {
+                    found.insert(path, layer);
+                }
+            }
         }
     }
     found
@@ -31,12 +32,16 @@ pub(crate) fn find_removals(layers: &[Option<&LayerIndex>]) -> FileRemovals {
 
 /// The highest layer that hides the file at `path`, if a lower one contains it.
 fn removal_of(layers: &[Option<&LayerIndex>], path: &RootPath) -> Option<usize> {
-    let hides = |layer: &LayerIndex| {
-        let mut folders = path.folders();
-        layer.whiteouts.contains(path)
-            || folders.any(|folder| layer.whiteouts.contains(&folder) || layer.opaque.contains(&folder))
-    };
-    let number = layers.iter().rposition(|layer| layer.is_some_and(hides))?;
-    let has = |layer: &&LayerIndex| layer.entries.get(path.as_bytes()).is_some();
-    layers.iter().take(number).flatten().any(has).then_some(number)
+    let number = layers
+        .iter()
+        .rposition(|layer| layer.is_some_and(|layer| hides(layer, path)))?;
+    let mut lower = layers.iter().take(number).flatten();
+    lower.find(|layer| layer.entries.get(path.as_bytes()).is_some())?;
+    Some(number)
+}
+
+fn hides(layer: &LayerIndex, path: &RootPath) -> bool {
+    let mut folders = path.folders();
+    layer.whiteouts.contains(path)
+        || folders.any(|folder| layer.whiteouts.contains(&folder) || layer.opaque.contains(&folder))
 }

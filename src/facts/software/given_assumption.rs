@@ -43,13 +43,14 @@ struct GivenCauses {
 impl GivenCauses {
     /// Adds the conditions that depend only on the run's inputs.
     fn add_conditions(&mut self, context: &ProcessContext, entry: &CommandEntry) {
-        let known = || context.commands.entries.iter().flat_map(|entry| &entry.branches);
-        let is_given = |place: &&str| known().all(|branch| branch.place != **place);
-        let places = entry.branches.iter().map(|branch| branch.place.as_str());
-        for place in places.filter(is_given) {
-            let names = tested_names(context, place);
+        for branch in &entry.branches {
+            let mut known = context.commands.entries.iter().flat_map(|entry| &entry.branches);
+            if known.any(|known| known.place == branch.place) {
+                continue;
+            }
+            let names = tested_names(context, &branch.place);
             self.variables.extend(names.iter().cloned());
-            self.conditions.insert(place.to_owned(), names);
+            self.conditions.insert(branch.place.clone(), names);
         }
     }
 
@@ -67,17 +68,18 @@ impl GivenCauses {
     }
 
     fn words(&self) -> String {
-        let conditions = self.conditions.iter().map(|(place, names)| {
+        let mut words = Vec::new();
+        for (place, names) in &self.conditions {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            if names.is_empty() {
+            words.push(if names.is_empty() {
                 format!("the run brings nothing that {place} tests")
             } else {
                 format!("the run does not set {}, which {place} tests", names.join(" or "))
-            }
-        });
-        let holes = self.holes.iter();
-        let holes = holes.map(|Hole { place, reason }| format!("the run does not bring {reason} ({place})"));
-        let words: Vec<String> = conditions.chain(holes).collect();
+            });
+        }
+        for Hole { place, reason } in &self.holes {
+            words.push(format!("the run does not bring {reason} ({place})"));
+        }
         if words.is_empty() {
             return "the run brings nothing that the command tests".to_owned();
         }
@@ -116,11 +118,11 @@ fn variable_names(text: &str) -> BTreeSet<String> {
 fn is_assigned(script: &str, name: &str) -> bool {
     let assignment = format!("{name}=");
     let mut found = script.match_indices(&assignment);
-    let is_start = |at| {
+    let is_assigned = found.any(|(at, _)| {
         let before = script.get(..at).unwrap_or_default();
         before.is_empty() || before.ends_with(|letter: char| letter.is_whitespace() || ";(&|".contains(letter))
-    };
-    found.any(|(at, _)| is_start(at)) || script.contains(&format!("for {name} in "))
+    });
+    is_assigned || script.contains(&format!("for {name} in "))
 }
 
 fn is_of_name(letter: char) -> bool {

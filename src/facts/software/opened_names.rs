@@ -135,17 +135,19 @@ impl<'a> TextReader<'a> {
 
     /// The names in the profile for this build.
     fn known_names<'p>(&self, object: &RootPath, profile: &'p ConsumerProfile) -> &'p [String] {
-        let is_beside = |dist: &&PythonDistribution| {
-            let below = object.as_bytes().strip_prefix(dist.site.as_bytes());
-            below.is_some_and(|below| below.starts_with(b"/"))
-        };
-        let version_of = |name: &str| {
-            let mut beside = self.distributions.iter().filter(is_beside);
-            beside.find(|dist| dist.name == name).map(|dist| dist.version.as_str())
-        };
         let path = object.to_string();
-        let build = profile.builds.iter().find(|build| build.fits(&path, version_of));
+        let mut builds = profile.builds.iter();
+        let build = builds.find(|build| build.fits(&path, |name| self.version_beside(object, name)));
         build.map_or(&profile.names, |build| &build.names)
+    }
+
+    /// The version of a distribution in the folder that contains an object.
+    fn version_beside(&self, object: &RootPath, name: &str) -> Option<&str> {
+        let dist = self.distributions.iter().find(|dist| {
+            let below = object.as_bytes().strip_prefix(dist.site.as_bytes());
+            dist.name == name && below.is_some_and(|below| below.starts_with(b"/"))
+        })?;
+        Some(&dist.version)
     }
 
     /// The names in an object's strings.
@@ -157,9 +159,8 @@ impl<'a> TextReader<'a> {
         let mut names = OpenedNames::default();
         for text in &elf.mentions {
             let is_exact = self.library.is_exact_name(last_part(text));
-            if is_exact && (elf.asked_names.contains(text) || is_moved(text)) {
-                // Whether it is mapped depends on other objects, and a relative path depends on the program's directory
-                // changes.
+            if is_exact && is_moved(text) {
+                // A relative path depends on the program's directory changes.
                 names.hints.push(text.clone());
             } else if self.library.is_meant_in(text) {
                 let is_whole = elf.whole_paths.contains(text);
@@ -168,8 +169,11 @@ impl<'a> TextReader<'a> {
                 names.aliases.push(text.clone());
             }
         }
-        let meant = |text: &&ByteString| opens && self.library.is_meant_in(text);
-        for text in elf.fragments.iter().filter(meant) {
+        for text in elf
+            .fragments
+            .iter()
+            .filter(|text| opens && self.library.is_meant_in(text))
+        {
             // A constant of sixteen bytes or one built from instructions has no NUL.
             let list = if self.library.is_exact_name(text) {
                 &mut names.exact
@@ -195,8 +199,10 @@ impl<'a> TextReader<'a> {
 
     fn read_string(&self, text: &ByteString, opens: bool, is_whole: bool, names: &mut OpenedNames) {
         // Linkers merge a string into a longer one with the same end, so a message may also be a path.
-        let tail = self.library.tail_of(text);
-        let tail = tail.filter(|tail| tail.len() < text.len() && !is_whole);
+        let tail = match self.library.tail_of(text) {
+            Some(tail) if tail.len() < text.len() && !is_whole => Some(tail),
+            _ => None,
+        };
         match self
             .library
             .read_opened_text(text, self.numbers.iter().map(String::as_str))

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
+use crate::facts::software::cupti_files::ScanCase;
 use crate::facts::software::file_owner::{OwnerKind, installed_deb};
 use crate::facts::software::rpm_database::rpms_of_list;
+use crate::knowledge::KnowledgeTables;
 use crate::knowledge::packages::{CuptiPackages, PackageManager};
-use crate::knowledge::{ConsumerProfile, KnowledgeTables};
 use image_linkage::elf::ByteString;
 use image_linkage::layer::{
     RpmPackage, is_installed_list, is_library_name, is_rpm_database, listed_files, rpm_packages,
@@ -88,11 +89,12 @@ pub(crate) fn listed_parts(path: &RootPath, content: &[u8]) -> Vec<RootPath> {
         listed_files(path, content).into_iter().map(|file| file.path).collect()
     };
     let is_of_python = path.name() == b"RECORD";
-    let is_part = |file: &RootPath| {
+    let mut parts = files;
+    parts.retain(|file| {
         let is_module = file.name().ends_with(b".py") && (is_of_python || is_in_site(file));
         is_library_name(file.name()) || is_module
-    };
-    files.into_iter().filter(is_part).collect()
+    });
+    parts
 }
 
 fn rpm_files(package: &RpmPackage<'_>) -> Vec<RootPath> {
@@ -107,41 +109,32 @@ fn is_in_site(path: &RootPath) -> bool {
 
 /// The packages with missing files, among those with these `lists`.
 pub(crate) fn find_incomplete(
-    rootfs: &Rootfs,
-    tables: &KnowledgeTables,
-    profiles: &[ConsumerProfile],
+    case: &ScanCase<'_>,
     lists: &[RootPath],
     distributions: &[PythonDistribution],
 ) -> Vec<IncompletePackage> {
+    let (rootfs, tables) = (case.rootfs, case.knowledge.tables);
     let diverted = diversions(rootfs);
-    let mut found: Vec<IncompletePackage> = lists
-        .iter()
-        .flat_map(|list| {
-            let packages = listed_packages(rootfs, &tables.packages, list, distributions);
-            packages.into_iter().map(move |package| (list, package))
-        })
-        .filter_map(|(list, ((kind, name, version), files))| {
-            let is_there = |path: &RootPath| {
-                let mut places = [Some(path), diverted.get(path)].into_iter().flatten();
-                // Packages of a distribution contain links to files of other packages; wheels contain no links.
-                places.any(|path| match kind {
-                    OwnerKind::Pip => rootfs.lookup(&path.absolute()).is_ok(),
-                    _ => rootfs.lookup_link(&path.absolute()).is_ok(),
-                })
-            };
-            // `compileall -b` replaces a module's source.
-            let is_compiled = |path: &RootPath| {
-                path.name().ends_with(b".py") && rootfs.file(&[&path.absolute()[..], b"c"].concat()).is_some()
-            };
+    let mut found = Vec::new();
+    for list in lists {
+        for ((kind, name, version), files) in listed_packages(rootfs, &tables.packages, list, distributions) {
             let listed = files.len();
-            let missing: Vec<RootPath> = (files.into_iter())
-                .filter(|path| !is_there(path) && !is_compiled(path))
-                .collect();
-            let is_gone = |profile: &&ConsumerProfile| {
-                profile.required.breaks_program() && missing.iter().any(|path| profile.fits(path))
-            };
-            let programs = profiles.iter().filter(is_gone).map(|profile| profile.name.clone());
-            (!missing.is_empty()).then(|| IncompletePackage {
+            let mut missing = files;
+            missing.retain(|path| !is_there(rootfs, &diverted, kind, path));
+            if missing.is_empty() {
+                continue;
+            }
+            let broken = case
+                .profiles
+                .iter()
+                .filter(|profile| profile.required.breaks_program() && missing.iter().any(|path| profile.fits(path)));
+            let programs = broken.map(|profile| profile.name.clone()).collect();
+            let gone = missing.into_iter().map(|path| MissingFile {
+                is_dispensable: is_dispensable(tables, &path),
+                target: link_target(rootfs, &path),
+                path,
+            });
+            found.push(IncompletePackage {
                 kind,
                 name,
                 version,
@@ -150,19 +143,26 @@ pub(crate) fn find_incomplete(
                     .lookup(&list.absolute())
                     .map_or(0, |found| rootfs.node(found.node).layer),
                 listed,
-                programs: programs.collect(),
-                missing: (missing.iter())
-                    .map(|path| MissingFile {
-                        path: path.clone(),
-                        is_dispensable: is_dispensable(tables, path),
-                        target: link_target(rootfs, path),
-                    })
-                    .collect(),
-            })
-        })
-        .collect();
+                programs,
+                missing: gone.collect(),
+            });
+        }
+    }
     drop_leftovers(&mut found, distributions);
     found
+}
+
+/// Whether a listed file exists, at its own path or where dpkg moved it.
+fn is_there(rootfs: &Rootfs, diverted: &BTreeMap<RootPath, RootPath>, kind: OwnerKind, file: &RootPath) -> bool {
+    let mut places = [Some(file), diverted.get(file)].into_iter().flatten();
+    // Packages of a distribution contain links to files of other packages; wheels contain no links.
+    let exists = places.any(|path| match kind {
+        OwnerKind::Pip => rootfs.lookup(&path.absolute()).is_ok(),
+        _ => rootfs.lookup_link(&path.absolute()).is_ok(),
+    });
+    // `compileall -b` replaces a module's source.
+    let compiled = [&file.absolute()[..], b"c"].concat();
+    exists || file.name().ends_with(b".py") && rootfs.file(&compiled).is_some()
 }
 
 /// The target of a link.
@@ -176,9 +176,10 @@ fn link_target(rootfs: &Rootfs, path: &RootPath) -> Option<ByteString> {
 
 /// Whether people remove such a file from packages to save space, as `dockerfile` and `slim` do.
 fn is_dispensable(tables: &KnowledgeTables, path: &RootPath) -> bool {
-    let without = &tables.packages.without;
-    let is_without = |folder: &[u8]| without.iter().any(|name| name.as_bytes() == folder);
-    path.parent().split_components().any(is_without) || !tables.dead_weight.match_path(path.as_bytes()).kinds.is_empty()
+    let parent = path.parent();
+    let mut without = tables.packages.without.iter();
+    without.any(|name| parent.split_components().any(|folder| name.as_bytes() == folder))
+        || !tables.dead_weight.match_path(path.as_bytes()).kinds.is_empty()
 }
 
 /// The packages of a list that are checked and installed, with their libraries and modules.
@@ -191,14 +192,15 @@ fn listed_packages(
     if !is_rpm_database(list) {
         return read_list(rootfs, packages, list, distributions).into_iter().collect();
     }
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    let all = rpms_of_list(rootfs, list).into_iter().flatten();
-    let all = all.map(|package| {
-        let files = rpm_files(&package);
-        ((OwnerKind::Rpm, text(package.name), text(package.version)), files)
-    });
-    all.filter(|((_, name, _), _)| packages.checked_package(PackageManager::System, name).is_some())
-        .collect()
+    let mut listed = Vec::new();
+    for package in rpms_of_list(rootfs, list).into_iter().flatten() {
+        let name = String::from_utf8_lossy(package.name).into_owned();
+        if packages.checked_package(PackageManager::System, &name).is_some() {
+            let version = String::from_utf8_lossy(package.version).into_owned();
+            listed.push(((OwnerKind::Rpm, name, version), rpm_files(&package)));
+        }
+    }
+    listed
 }
 
 /// The package of a list, with its libraries and modules; `None` for a package that is not checked or not installed.
@@ -209,11 +211,10 @@ fn read_list(
     distributions: &[PythonDistribution],
 ) -> Option<ListedPackage> {
     let content = rootfs.content(&list.absolute())?;
-    let is_checked = |manager, name: &str| packages.checked_package(manager, name).is_some();
     let package = if is_conda_list(list) {
         let package = CondaPackage::read(content)?;
-        let is_checked = is_checked(PackageManager::Conda, &package.name);
-        is_checked.then_some((OwnerKind::Conda, package.name, package.version))
+        packages.checked_package(PackageManager::Conda, &package.name)?;
+        (OwnerKind::Conda, package.name, package.version)
     } else if list.name() == b"RECORD" {
         let mut all = distributions.iter();
         let (name, version) = if let Some(dist) = all.find(|dist| dist.metadata.parent() == list.parent()) {
@@ -224,41 +225,34 @@ fn read_list(
             let (name, version) = named_distribution(list.parent().name())?;
             (name, version?)
         };
-        is_checked(PackageManager::Pip, &name).then_some((OwnerKind::Pip, name, version))
+        packages.checked_package(PackageManager::Pip, &name)?;
+        (OwnerKind::Pip, name, version)
     } else {
-        let name = String::from_utf8_lossy(list.name().strip_suffix(b".list")?).into_owned();
+        let file = String::from_utf8_lossy(list.name().strip_suffix(b".list")?).into_owned();
         // Multi-architecture packages have lists such as `libcupti12:amd64.list`.
-        let name = name.split(':').next()?;
-        let is_checked = is_checked(PackageManager::System, name);
-        let version = is_checked.then(|| installed_deb(rootfs, name)).flatten()?;
-        Some((OwnerKind::Deb, name.to_owned(), version))
-    }?;
+        let name = file.split(':').next()?;
+        packages.checked_package(PackageManager::System, name)?;
+        (OwnerKind::Deb, name.to_owned(), installed_deb(rootfs, name)?)
+    };
     Some((package, listed_parts(list, content)))
 }
 
 /// Removes false positives: old metadata that an upgrade in another layer left behind, and Python distributions that
 /// conda installed and lists itself.
 fn drop_leftovers(found: &mut Vec<IncompletePackage>, distributions: &[PythonDistribution]) {
-    let whole = |dist: &PythonDistribution| {
-        !found
-            .iter()
-            .any(|package| package.list.parent() == dist.metadata.parent())
-    };
-    let of_conda: BTreeSet<&RootPath> = (found.iter())
+    let lists: BTreeSet<RootPath> = found.iter().map(|package| package.list.parent()).collect();
+    let of_conda: BTreeSet<RootPath> = (found.iter())
         .filter(|package| package.kind == OwnerKind::Conda)
-        .flat_map(|package| package.missing.iter().map(|file| &file.path))
+        .flat_map(|package| package.missing.iter().map(|file| file.path.clone()))
         .collect();
-    let is_leftover = |package: &IncompletePackage| {
-        let mut twins = distributions.iter();
-        let is_twin =
-            |dist: &PythonDistribution| dist.name == package.name && dist.site == package.list.parent().parent();
-        package.kind == OwnerKind::Pip
-            && (twins.any(|dist| is_twin(dist) && whole(dist))
-                || package.missing.iter().all(|file| of_conda.contains(&file.path)))
-    };
-    let keep: Vec<bool> = found.iter().map(|package| !is_leftover(package)).collect();
-    let mut keep = keep.into_iter();
-    found.retain(|_| keep.next().unwrap_or(true));
+    found.retain(|package| {
+        let site = package.list.parent().parent();
+        let mut others = distributions.iter();
+        let has_whole_twin = others
+            .any(|dist| dist.name == package.name && dist.site == site && !lists.contains(&dist.metadata.parent()));
+        let mut missing = package.missing.iter();
+        package.kind != OwnerKind::Pip || !has_whole_twin && !missing.all(|file| of_conda.contains(&file.path))
+    });
 }
 
 /// The paths to which dpkg moves diverted files (dpkg-divert(1)). The file has three lines each: path, new path,

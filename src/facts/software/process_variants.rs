@@ -13,7 +13,7 @@ use crate::facts::software::consumer_outcome::ConsumerOutcome;
 use crate::facts::software::cupti_files::CuptiFiles;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
-use image_linkage::loader::{LoadedObject, RequestOutcome, SearchStage, SimulatedProcess};
+use image_linkage::loader::{SearchStage, SimulatedProcess};
 use image_linkage::path::RootPath;
 
 /// The other ways in which an image's processes may start.
@@ -131,22 +131,21 @@ impl ProcessVariants {
     /// Checks a program's outcome in the variants.
     pub(crate) fn judge_outcome(
         &self,
-        gets: &ConsumerOutcome,
+        outcome: &ConsumerOutcome,
         ask: impl Fn(&ProcessContext) -> ConsumerOutcome,
     ) -> VariantAnswer {
-        let is_loaded = |gets: &ConsumerOutcome| gets.outcome == RequestOutcome::Loaded;
-        let copy = |gets: &ConsumerOutcome| gets.real_path.clone().filter(|_| is_loaded(gets));
+        let (is_loaded, copy) = (outcome.answer.is_loaded(), outcome.answer.real_path());
         let mut answer = VariantAnswer {
-            open: self.find_doubt(|context| is_loaded(&ask(context)) != is_loaded(gets)),
+            open: self.find_doubt(|context| ask(context).answer.is_loaded() != is_loaded),
             other_copies: None,
-            basis: self.find_basis(|context| copy(&ask(context)) != copy(gets)),
+            basis: self.find_basis(|context| ask(context).answer.real_path() != copy),
         };
         // If the process fails to start in every variant, the result is certain.
-        if gets.start_failure.is_some() && self.contexts.is_empty() {
+        if outcome.start_failure.is_some() && self.contexts.is_empty() {
             answer.open = None;
         }
-        if answer.open.is_none() && is_loaded(gets) {
-            let other = self.find_other(|context| ask(context).real_path != gets.real_path);
+        if answer.open.is_none() && is_loaded {
+            let other = self.find_other(|context| ask(context).answer.real_path() != copy);
             answer.other_copies = other.map(|why| format!("which copy it gets is not known: {why}"));
         }
         answer
@@ -154,11 +153,10 @@ impl ProcessVariants {
 
     /// Checks a result in the variants.
     pub(crate) fn judge(&self, is_so: bool, ask: impl Fn(&ProcessContext) -> bool) -> VariantAnswer {
-        let differs = |context: &ProcessContext| ask(context) != is_so;
         VariantAnswer {
-            open: self.find_doubt(differs),
+            open: self.find_doubt(|context| ask(context) != is_so),
             other_copies: None,
-            basis: self.find_basis(differs),
+            basis: self.find_basis(|context| ask(context) != is_so),
         }
     }
 
@@ -188,14 +186,15 @@ fn filled_entries(entry: &CommandEntry, rich: &str) -> Vec<CommandEntry> {
     if entry.unknown.is_empty() {
         return vec![entry.clone()];
     }
-    let fill = |text: &str| {
+    let mut extremes = Vec::new();
+    for text in ["", rich] {
         let mut filled = entry.clone();
         for (name, value) in &entry.unknown {
             filled.variables.insert((*name).to_owned(), fill_elements(value, text));
         }
-        filled
-    };
-    vec![fill(""), fill(rich)]
+        extremes.push(filled);
+    }
+    extremes
 }
 
 /// A directory list with its unknown elements replaced entirely by `by`, because links may lead anywhere.
@@ -224,34 +223,33 @@ fn hole_words(name: &str, hole: &Hole) -> String {
 
 /// The assumptions that the command does not change files of the library or of the loader.
 pub(crate) fn file_assumptions(context: &ProcessContext, found: &CuptiFiles) -> Vec<Assumption> {
-    let is_of_library = |path: &str| {
-        let changed = RootPath::new(path.as_bytes());
-        let is_below = |file: &RootPath| {
-            let (file, changed) = (file.absolute(), changed.absolute());
-            file == changed || changed == b"/" || file.starts_with(&[&*changed, b"/"].concat())
-        };
-        let mut files = found.files.iter();
-        path.starts_with("/etc/ld.so") || files.any(|(file, _)| is_below(file))
-    };
-    let changes = context.commands.start.changed_files.iter();
-    let changes = changes.filter(|change| is_of_library(&change.path) && !found.files.is_empty());
-    let assumption = |change: &container_start::ChangedFile| {
-        let id = format!("files:{}@{}", change.path, change.place);
-        let text = format!("what is done to {} changes no library", change.path);
-        Assumption::at(id, &change.place, text)
-    };
-    changes.map(assumption).collect()
+    let mut assumptions = Vec::new();
+    for change in &context.commands.start.changed_files {
+        let changed = RootPath::new(change.path.as_bytes()).absolute();
+        let is_of_loader = change.path.starts_with("/etc/ld.so") && !found.files.is_empty();
+        if is_of_loader || found.files.iter().any(|(file, _)| is_at_or_below(file, &changed)) {
+            let id = format!("files:{}@{}", change.path, change.place);
+            let text = format!("what is done to {} changes no library", change.path);
+            assumptions.push(Assumption::at(id, &change.place, text));
+        }
+    }
+    assumptions
+}
+
+fn is_at_or_below(file: &RootPath, path: &[u8]) -> bool {
+    let file = file.absolute();
+    let rest = file.strip_prefix(path);
+    path == b"/" || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// A preloaded object that defines dlopen, whose behaviour is unknown.
 fn own_dlopen(context: &ProcessContext) -> Option<String> {
     let started = context.with_setup(|setup| SimulatedProcess::new(setup).start_unknown())?;
-    let stands_in = |object: &&LoadedObject| {
+    let object = started.objects.iter().find(|object| {
         let elf = elf_at(&context.rootfs, &object.real_path);
         let symbols = elf.and_then(|elf| elf.link_symbols.as_deref());
         object.how == SearchStage::Preload && symbols.is_some_and(|symbols| symbols.defines(b"dlopen"))
-    };
-    let object = started.objects.iter().find(stands_in)?;
+    })?;
     Some(format!(
         "{}, which is preloaded, has a dlopen of its own",
         object.real_path

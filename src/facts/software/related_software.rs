@@ -4,6 +4,7 @@ use crate::byte_search::contains_bytes;
 use crate::facts::objects::resolved_objects::elf_at;
 use crate::facts::software::cached_packages::CachedPackages;
 use crate::facts::software::cuda_runtime::{self, CudaRuntime};
+use crate::facts::software::cupti_files::ScanCase;
 use crate::facts::software::file_owner;
 use crate::facts::software::package_files::IncompletePackage;
 use crate::facts::software::replaced_files::ReplacedFiles;
@@ -50,15 +51,9 @@ pub struct ProgramBuild {
 }
 
 impl RelatedSoftware {
-    /// Adds one node of the file system. `machine` is as in `uname -m`.
-    pub(crate) fn add_node(
-        &mut self,
-        rootfs: &Rootfs,
-        knowledge: &Knowledge,
-        profiles: &[ConsumerProfile],
-        machine: &str,
-        (path, node): (&RootPath, &RootfsNode),
-    ) {
+    /// Adds one node of the file system.
+    pub(crate) fn add_node(&mut self, case: &ScanCase<'_>, path: &RootPath, node: &RootfsNode) {
+        let (rootfs, knowledge) = (case.rootfs, case.knowledge);
         // Precedes the check for files, because a link can have a misleading name too.
         self.misnamed.extend(check_library_name(rootfs, knowledge, path, node));
         let facts = match &node.kind {
@@ -70,8 +65,8 @@ impl RelatedSoftware {
             },
             _ => return,
         };
-        self.builds.extend(build_of_file(profiles, path, facts));
-        let distribution = python_path::read_distribution(path, facts, node.layer, machine);
+        self.builds.extend(build_of_file(case.profiles, path, facts));
+        let distribution = python_path::read_distribution(path, facts, node.layer, case.machine);
         let names = &knowledge.tables.packages.toolkit.runtime;
         self.runtimes.extend(cuda_runtime::runtime_of_file(names, path, facts));
         if let Some(distribution) = distribution {
@@ -86,14 +81,16 @@ impl RelatedSoftware {
 fn build_of_file(profiles: &[ConsumerProfile], path: &RootPath, facts: &FileFacts) -> Option<ProgramBuild> {
     let elf = facts.elf.as_ref()?;
     let profile = profiles.iter().find(|profile| profile.fits(path))?;
-    // Flags are longer than the strings that are stored whole.
-    let texts = || elf.mentions.iter().chain(&elf.fragments);
-    let holds = |flag: &str| texts().any(|text| contains_bytes(text, flag.as_bytes()));
+    let has_library = profile.build.as_ref()?.has_library(|flag| {
+        // Flags are longer than the strings that are stored whole.
+        let mut texts = elf.mentions.iter().chain(&elf.fragments);
+        texts.any(|text| contains_bytes(text, flag.as_bytes()))
+    });
     Some(ProgramBuild {
         program: profile.id.clone(),
         name: profile.name.clone(),
         object: path.clone(),
-        has_library: profile.build.as_ref()?.has_library(holds)?,
+        has_library: has_library?,
     })
 }
 

@@ -62,9 +62,12 @@ pub(crate) fn find_replaced(rootfs: &Rootfs, distributions: &[PythonDistribution
         }
     }
     for found in &mut replaced {
-        let is_own = |claim: &Claim<'_>| claim.1 && *claim.0 == found.distribution;
-        let intact = claims.iter().filter(|(_, claims)| claims.iter().any(is_own));
-        found.intact = intact.map(|(path, _)| path.clone()).collect();
+        for (path, claims) in &claims {
+            let mut claims = claims.iter();
+            if claims.any(|(distribution, is_own)| *is_own && **distribution == found.distribution) {
+                found.intact.push(path.clone());
+            }
+        }
     }
     replaced
 }

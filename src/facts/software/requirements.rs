@@ -77,21 +77,22 @@ pub(crate) fn find_unmet(
 /// The name prefixes of the libraries in a wheel: programs look for `cuda_cupti/libcupti`, which
 /// `nvidia-cuda-cupti-cu12` installs.
 fn libraries_of(wheel: &str, knowledge: &Knowledge, profiles: &[ConsumerProfile]) -> Vec<String> {
+    let mut found = BTreeSet::new();
     let pin = knowledge.library.wheels.pin.as_deref();
-    let own = pin
-        .filter(|pin| wheel.starts_with(pin))
-        .map(|_| knowledge.library.file_stem().to_owned());
-    let opened = profiles.iter().filter_map(|profile| profile.python.as_ref());
-    let opened = opened.flat_map(|python| &python.libraries).filter_map(|library| {
-        let (folder, name) = library.split_once('/')?;
+    if pin.is_some_and(|pin| wheel.starts_with(pin)) {
+        found.insert(knowledge.library.file_stem().to_owned());
+    }
+    let pythons = profiles.iter().filter_map(|profile| profile.python.as_ref());
+    for (folder, name) in pythons
+        .flat_map(|python| &python.libraries)
+        .filter_map(|library| library.split_once('/'))
+    {
         let word = format!("-{}-", folder.replace('_', "-"));
-        format!("{wheel}-").contains(&word).then(|| format!("{name}.so"))
-    });
-    own.into_iter()
-        .chain(opened)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect()
+        if format!("{wheel}-").contains(&word) {
+            found.insert(format!("{name}.so"));
+        }
+    }
+    found.into_iter().collect()
 }
 
 /// One environment: its interpreter, marker values and distributions.
@@ -145,10 +146,8 @@ impl<'a> OneEnvironment<'a> {
         for (dist, checked) in roots {
             for extra in &checked.extras {
                 let own = self.requirements(dist, std::slice::from_ref(extra));
-                let shows = |one: &DistributionRequirement| {
-                    self.installed.contains_key(&one.name) && !explained.contains(&one.name)
-                };
-                if own.iter().any(shows) {
+                let mut names = own.iter().map(|one| &one.name);
+                if names.any(|name| self.installed.contains_key(name) && !explained.contains(name)) {
                     self.follow(dist, std::slice::from_ref(extra), &mut required);
                 }
             }

@@ -6,17 +6,18 @@ use image_linkage::rootfs::Rootfs;
 
 /// The path of rpm's database and its content; `None` if the image has none that was read.
 fn database(rootfs: &Rootfs) -> Option<(RootPath, &[u8])> {
-    let found = |path: &&str| rootfs.lookup(format!("/{path}").as_bytes()).ok();
     // An unreadable database does not make an older one valid.
-    let database = RPM_DATABASES.iter().find_map(found)?.path.absolute();
+    let mut known = RPM_DATABASES.iter();
+    let found = known.find_map(|path| rootfs.lookup(format!("/{path}").as_bytes()).ok())?;
+    let database = found.path.absolute();
     // A transaction that is not in the database yet, or not undone yet (sqlite.org/wal.html, sqlite.org/atomiccommit.html).
-    let is_open = |end: &[u8]| {
-        rootfs
-            .file(&[&database, end].concat())
+    for end in ["-wal", "-journal"] {
+        if rootfs
+            .file(&[&database, end.as_bytes()].concat())
             .is_some_and(|file| file.bytes > 0)
-    };
-    if is_open(b"-wal") || is_open(b"-journal") {
-        return None;
+        {
+            return None;
+        }
     }
     Some((RootPath::new(&database), rootfs.content(&database)?))
 }

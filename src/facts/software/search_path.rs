@@ -95,11 +95,12 @@ const DRIVER: [&[u8]; 2] = [b"libcuda.so.1", b"libcuda.so"];
 pub fn find_driver_stubs(contexts: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
     let context = &contexts.as_is;
     let opened = DRIVER.map(|name| context.open_plain(name));
-    let on_path = opened.iter().filter_map(opened_object);
-    let on_path = on_path.filter(|object| object.how == SearchStage::LdLibraryPath);
-    let mut found: Vec<DriverStub> = on_path
-        .filter_map(|object| stub(&context.rootfs, &object.path, StubSource::LdLibraryPath))
-        .collect();
+    let mut found = Vec::new();
+    for object in opened.iter().filter_map(opened_object) {
+        if object.how == SearchStage::LdLibraryPath {
+            found.extend(stub(&context.rootfs, &object.path, StubSource::LdLibraryPath));
+        }
+    }
     // The image's own cache is used until the container runtime runs ldconfig, and the rebuilt one after that.
     let caches = [&contexts.as_is, &contexts.nvidia]
         .into_iter()
@@ -128,12 +129,14 @@ fn stub(rootfs: &Rootfs, path: &[u8], by: StubSource) -> Option<DriverStub> {
 /// Whether `LD_LIBRARY_PATH` or the configuration of `ldconfig` may contain a directory. True as well if a part of the
 /// configuration was not read, which is reported as a gap.
 pub fn search_path_names_directory(context: &ProcessContext, directory: &[u8]) -> bool {
-    // ldconfig and the loader keep repeated slashes, but the path leads to the same directory.
-    let is_named = |path: &ByteString| path.starts_with(b"/") && split_components(path).eq(split_components(directory));
-    let on_path = context.with_setup(|setup| SimulatedProcess::plain_search_path(setup));
-    let mut on_path = on_path.iter().flatten().map(|(_, path)| path);
+    let found = context.with_setup(|setup| SimulatedProcess::plain_search_path(setup));
     let configured = LdSoConf::read(&context.rootfs);
-    !configured.problems.is_empty() || on_path.any(is_named) || configured.directories.iter().any(is_named)
+    let searched = found.iter().flatten().map(|(_, path)| path);
+    // ldconfig and the loader keep repeated slashes, but the path leads to the same directory.
+    let mut named = searched
+        .chain(&configured.directories)
+        .filter(|path| path.starts_with(b"/") && split_components(path).eq(split_components(directory)));
+    !configured.problems.is_empty() || named.next().is_some()
 }
 
 #[cfg(test)]

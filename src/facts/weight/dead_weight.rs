@@ -38,8 +38,13 @@ pub struct HardLinks {
 /// The size of the files in bytes. Hard links to one file count once.
 pub fn total_bytes<'f>(files: impl IntoIterator<Item = &'f DeadWeightFile>) -> u64 {
     let mut counted = BTreeSet::new();
-    let is_new = |file: &&DeadWeightFile| file.links.is_none_or(|links| counted.insert(links.file));
-    files.into_iter().filter(is_new).map(|file| file.bytes).sum()
+    let mut bytes = 0;
+    for file in files {
+        if file.links.is_none_or(|links| counted.insert(links.file)) {
+            bytes += file.bytes;
+        }
+    }
+    bytes
 }
 
 /// A use that keeps a kind of file but is not visible in an object's ELF data.

@@ -17,66 +17,79 @@ pub use self::name_index::is_for_processor;
 use self::name_index::{NameIndex, is_below, links_to};
 use self::named_files::NamedFiles;
 use self::object_references::add_objects;
-pub(crate) use self::reference::ObjectInventory;
 use self::reference::ReferenceList;
 pub use self::reference::{FileReference, FileReferrer, ReferenceKind};
-pub(crate) use self::settings::find_word_uses;
+pub(crate) use self::reference::{ObjectInventory, ReferenceCase};
 pub use self::settings::{PROVENANCE_PLACE, SLIM_GPU_LABEL};
-use self::settings::{add_settings, add_texts};
+use self::settings::{add_settings, add_texts, find_word_uses};
 use self::stray_files::of_strays;
 use crate::byte_search::{contains_bytes, last_part};
 use crate::facts::objects::process_context::ProcessContext;
-use crate::facts::objects::world::ByWorld;
 use crate::facts::software::consumers::CuptiConsumer;
 use crate::facts::software::cuda_runtime::site_packages_of;
 use crate::facts::software::opened_names::UndecidedOpener;
-use crate::facts::weight::dead_weight::DeadWeightFile;
+use crate::facts::weight::dead_weight::{DeadWeightFile, DeadWeightScan, DeadWeightUse};
 use crate::knowledge::file_interest::LIBRARY_PATH;
 use crate::knowledge::shared_folders::SharedFolders;
-use crate::knowledge::{ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind};
+use crate::knowledge::{FailureImpact, LibraryProfile, RequestKind};
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
-use image_source::Image;
 use python_path::is_source;
 
-/// Finds the links to each file of dead weight, and all other references.
-pub(crate) fn find_references(
-    image: &Image,
-    contexts: &ByWorld<ProcessContext>,
-    knowledge: &Knowledge,
+/// The files that may be dead weight, and what keeps them.
+pub struct WeightFacts {
+    /// The files, by path.
+    pub files: Vec<DeadWeightFile>,
+    /// The uses of such files that are not visible in an object's ELF data.
+    pub uses: Vec<DeadWeightUse>,
+    /// The links to such files, by file.
+    pub links: BTreeMap<RootPath, Vec<RootPath>>,
+    /// The references that keep such files.
+    pub references: Vec<FileReference>,
+}
+
+impl WeightFacts {
+    pub(crate) fn find(case: &ReferenceCase<'_>, found: DeadWeightScan) -> Self {
+        let DeadWeightScan { files, mut uses, .. } = found;
+        let links = links_to(&case.contexts.as_is.rootfs, &files, case.inventory);
+        uses.extend(find_word_uses(case, &files));
+        uses.sort();
+        Self {
+            references: find_references(case, &files, &links),
+            files,
+            uses,
+            links,
+        }
+    }
+}
+
+fn find_references(
+    case: &ReferenceCase<'_>,
     files: &[DeadWeightFile],
-    inventory: &ObjectInventory,
-    (consumers, undecided): (&[CuptiConsumer], &[UndecidedOpener]),
-    profiles: &[ConsumerProfile],
-) -> (BTreeMap<RootPath, Vec<RootPath>>, Vec<FileReference>) {
-    let links = links_to(&contexts.as_is.rootfs, files, inventory);
-    let names = NameIndex::new(&contexts.as_is.rootfs, files, &links);
-    let (library, shared) = (knowledge.library, &knowledge.tables.shared_folders);
-    let mentioned = NamedFiles::new(&contexts.as_is.rootfs, &names, knowledge);
+    links: &BTreeMap<RootPath, Vec<RootPath>>,
+) -> Vec<FileReference> {
+    let (context, library) = (&case.contexts.as_is, case.knowledge.library);
+    let names = NameIndex::new(&context.rootfs, files, links);
+    let mentioned = NamedFiles::new(&context.rootfs, &names, case.knowledge);
     let mut references = ReferenceList::new(files);
-    add_settings(image, contexts, &names, &mentioned, &mut references);
-    add_texts(&mentioned, inventory, &mut references);
-    references.extend(of_unknown_environment(&contexts.as_is, library, files));
+    add_settings(case, &names, &mentioned, &mut references);
+    add_texts(&mentioned, case.inventory, &mut references);
+    references.extend(of_unknown_environment(context, library, files));
     // If no dead weight is an ELF object, no name can lead to it, so skip all objects.
     if !names.by_name.is_empty() {
-        add_objects(
-            contexts,
-            library,
-            &names,
-            inventory,
-            (consumers, profiles),
-            &mut references,
-        );
-        references.extend(consumers.iter().flat_map(|consumer| of_consumer(consumer, &names)));
-        for opener in undecided {
+        add_objects(case, &names, &mut references);
+        for consumer in case.consumers {
+            references.extend(of_consumer(consumer, &names));
+        }
+        for opener in case.undecided {
             add_undecided(opener, library, &names, &mut references);
         }
-        references.extend(of_strays(contexts, knowledge, &names, profiles));
-        references.extend(of_command(&contexts.as_is, shared, &names));
+        references.extend(of_strays(case, &names));
+        let shared = &case.knowledge.tables.shared_folders;
+        references.extend(of_command(context, shared, &names));
         add_other_processors(&mut references, &names);
     }
-    let references = references.finish();
-    (links, references)
+    references.finish()
 }
 
 /// The copies that an unknown search path may lead to.
@@ -106,7 +119,7 @@ fn of_consumer(consumer: &CuptiConsumer, names: &NameIndex<'_>) -> Vec<FileRefer
         _ if is_unknown && consumer.asks == RequestKind::Dlopen => ReferenceKind::Holds,
         FailureImpact::Import | FailureImpact::Profiling => return Vec::new(),
     };
-    let got = [&consumer.outcome.as_is, &consumer.outcome.nvidia].map(|gets| gets.real_path.as_ref());
+    let got = [&consumer.outcome.as_is, &consumer.outcome.nvidia].map(|outcome| outcome.answer.real_path());
     let files = got.into_iter().flatten().filter_map(|path| names.at(path));
     files
         .map(|file| FileReference {
@@ -156,8 +169,10 @@ fn add_undecided(
             return;
         }
         let name = last_part(text);
-        let is_open = |byte: &u8| *byte == b'%' || packages.is_some() && b"*?[{".contains(byte);
-        let begin = match name.iter().position(is_open) {
+        let begin = match name
+            .iter()
+            .position(|byte| *byte == b'%' || packages.is_some() && b"*?[{".contains(byte))
+        {
             None if packages.is_none() => continue,
             at => name.get(..at.unwrap_or(name.len())).unwrap_or_default(),
         };
@@ -166,11 +181,11 @@ fn add_undecided(
         let files = known
             .filter(|(known, _)| library.is_name(known))
             .flat_map(|(known, _)| names.of(known));
-        let is_near = |file: &&DeadWeightFile| {
+        let near = files.filter(|file| {
             let folder = packages.as_ref();
             folder.is_none_or(|folder| is_below(&file.path, folder))
-        };
-        references.extend(files.filter(is_near).map(|file| FileReference {
+        });
+        references.extend(near.map(|file| FileReference {
             file: file.path.clone(),
             by: FileReferrer::Object(opener.object.clone()),
             name: text.clone(),
@@ -181,22 +196,26 @@ fn add_undecided(
 
 /// The files that the container's program may open under a computed name.
 fn of_command(context: &ProcessContext, shared: &SharedFolders, names: &NameIndex<'_>) -> Vec<FileReference> {
-    let by = context.entry.executable.clone().map(FileReferrer::Object);
+    let by = match &context.entry.executable {
+        Some(program) => FileReferrer::Object(program.clone()),
+        None => FileReferrer::Setting("the command of the image".to_owned()),
+    };
     let mut begins = stray_files::computed_names(context, shared);
     if begins.len() > NAMES {
         begins = vec![Vec::new()];
     }
-    let files = begins.into_iter().flat_map(|begin| names.beginning_with(begin));
-    let files = files.filter(|file| contains_bytes(file.path.name(), b".so"));
-    let reference = |file: &DeadWeightFile| FileReference {
-        file: file.path.clone(),
-        by: by
-            .clone()
-            .unwrap_or_else(|| FileReferrer::Setting("the command of the image".to_owned())),
-        name: file.path.name().into(),
-        how: ReferenceKind::Holds,
-    };
-    files.map(reference).collect()
+    let mut references = Vec::new();
+    for file in begins.into_iter().flat_map(|begin| names.beginning_with(begin)) {
+        if contains_bytes(file.path.name(), b".so") {
+            references.push(FileReference {
+                file: file.path.clone(),
+                by: by.clone(),
+                name: file.path.name().into(),
+                how: ReferenceKind::Holds,
+            });
+        }
+    }
+    references
 }
 
 /// The maximum number of computed names of the container's program to follow individually.
@@ -210,8 +229,12 @@ fn packages_around(module: &RootPath) -> RootPath {
 /// The files of dead weight with a reference from outside, direct or through other files.
 pub fn retained_files<'f>(files: &[DeadWeightFile], references: &'f [FileReference]) -> BTreeSet<&'f RootPath> {
     let mut kept = BTreeMap::new();
-    let is_dead_weight = |path: &RootPath| files.binary_search_by(|file| file.path.cmp(path)).is_ok();
-    keep_referenced(references, &mut kept, is_dead_weight, |reference| reference);
+    keep_referenced(
+        references,
+        &mut kept,
+        |path| files.binary_search_by(|file| file.path.cmp(path)).is_ok(),
+        |reference| reference,
+    );
     kept.into_keys().collect()
 }
 

@@ -9,6 +9,7 @@ use gpu_code::{CodeKind, DeviceCode};
 
 use super::dead_weight::DeadWeightUse;
 use super::gpu_code::gpu_code_kept_for;
+use crate::byte_search::contains_bytes;
 use crate::knowledge::KnowledgeTables;
 use crate::knowledge::gpu_code::ObjectOrigin;
 use crate::knowledge::weight_group::{GroupRole, WeightGroup, WeightTable};
@@ -93,29 +94,35 @@ pub(crate) fn weigh_files(
         scan.count(share);
     }
     let frameworks = scan.find_frameworks();
-    let weigh = |(key, (bytes, files))| match key {
-        GroupKey::Known(number) => {
-            let group = table.groups().get(number)?;
-            let is_done = group.role == GroupRole::GpuCode && open == OpenGpuCode::Pruned;
-            Some(GroupWeight {
-                id: group.id.clone(),
-                what: group.what.clone(),
-                bytes,
-                files,
-                reasons: reasons(group, uses, frameworks.get(&number)),
-                smaller: group.smaller.as_deref().filter(|_| !is_done),
-            })
-        }
-        GroupKey::Folder(folder) => Some(GroupWeight {
-            id: folder.to_string(),
-            what: format!("other files in {folder}"),
+    let mut groups = Vec::new();
+    for (key, (bytes, files)) in scan.totals {
+        let mut weight = GroupWeight {
+            id: String::new(),
+            what: String::new(),
             bytes,
             files,
             reasons: Vec::new(),
             smaller: None,
-        }),
-    };
-    let mut groups: Vec<GroupWeight> = scan.totals.into_iter().filter_map(weigh).collect();
+        };
+        match key {
+            GroupKey::Known(number) => {
+                let Some(group) = table.groups().get(number) else {
+                    continue;
+                };
+                weight.id.clone_from(&group.id);
+                weight.what.clone_from(&group.what);
+                weight.reasons = reasons(group, uses, frameworks.get(&number));
+                if group.role != GroupRole::GpuCode || open != OpenGpuCode::Pruned {
+                    weight.smaller = group.smaller.as_deref();
+                }
+            }
+            GroupKey::Folder(folder) => {
+                weight.id = folder.to_string();
+                weight.what = format!("other files in {folder}");
+            }
+        }
+        groups.push(weight);
+    }
     groups.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.id.cmp(&b.id)));
     ImageWeight {
         groups,
@@ -187,7 +194,6 @@ impl<'r> WeightScan<'r> {
     }
 
     fn add_node(&mut self, path: &RootPath, id: NodeId, node: &RootfsNode) {
-        let is_library_name = || path.name().windows(3).any(|part| part == b".so");
         match &node.kind {
             NodeKind::File(facts) => {
                 let share = self.share(path, id, facts.elf.as_deref());
@@ -199,7 +205,7 @@ impl<'r> WeightScan<'r> {
                     None => self.count(share),
                 }
             }
-            NodeKind::Symlink(_) if is_library_name() => {
+            NodeKind::Symlink(_) if contains_bytes(path.name(), b".so") => {
                 let group = self.share(path, id, None).group;
                 self.add_library(path, &group);
             }
@@ -210,8 +216,12 @@ impl<'r> WeightScan<'r> {
     /// The groups of a file: the first that matches, and for the GPU code of an open package, the group of that.
     fn share(&self, path: &RootPath, file: NodeId, elf: Option<&ElfFacts>) -> FileShare {
         let has_code = elf.is_some_and(|elf| elf.device_code.is_some());
-        let is_open = || matches!(self.tables.gpu_code.origin(path), ObjectOrigin::Open(_));
-        let code = self.code_group.filter(|_| has_code && is_open());
+        let code = match self.code_group {
+            Some(group) if has_code && matches!(self.tables.gpu_code.origin(path), ObjectOrigin::Open(_)) => {
+                Some(group)
+            }
+            _ => None,
+        };
         let group = match self.table.matching(path.as_bytes()).next() {
             Some(number) => GroupKey::Known(number),
             None => GroupKey::Folder(path.folders().last().unwrap_or_default()),
@@ -237,12 +247,15 @@ impl<'r> WeightScan<'r> {
     }
 
     fn add_shared(&mut self, file: NodeId, share: FileShare) {
-        let is_cache = |share: &FileShare| role(self.table, &share.group) == GroupRole::Cache;
+        let is_cache = role(self.table, &share.group) == GroupRole::Cache;
         match self.shared.entry(file) {
             Entry::Vacant(entry) => _ = entry.insert(share),
-            // pip, uv and conda link files from their caches, and clearing a cache would not free these.
-            Entry::Occupied(mut entry) if is_cache(entry.get()) && !is_cache(&share) => _ = entry.insert(share),
-            Entry::Occupied(_) => {}
+            Entry::Occupied(mut entry) => {
+                // pip, uv and conda link files from their caches, and clearing a cache would not free these.
+                if !is_cache && role(self.table, &entry.get().group) == GroupRole::Cache {
+                    entry.insert(share);
+                }
+            }
         }
     }
 

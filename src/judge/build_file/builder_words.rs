@@ -117,18 +117,21 @@ pub(super) fn fill_word(word: &str, known: &Variables, escape: char) -> String {
     unquote(&filled, escape)
 }
 
+fn ends_name(letter: char) -> bool {
+    !letter.is_ascii_alphanumeric() && letter != '_'
+}
+
 /// Expands the known variables. Unknown ones stay as written.
 pub(super) fn fill_variables(text: &str, known: &Variables) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
         out.push_str(before);
-        let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let (written, behind) = match after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
             Some((inner, behind)) => (inner, behind),
-            None => after.split_at(after.find(|letter| !is_name(letter)).unwrap_or(after.len())),
+            None => after.split_at(after.find(ends_name).unwrap_or(after.len())),
         };
-        let name = written.split(|letter| !is_name(letter)).next().unwrap_or_default();
+        let name = written.split(ends_name).next().unwrap_or_default();
         let operand = written.get(name.len()..).unwrap_or_default();
         let own = known.get(name).map(String::as_str);
         let replaced = own.and_then(|own| replace_text(own, operand));

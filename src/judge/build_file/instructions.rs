@@ -15,20 +15,12 @@ pub(super) struct Instruction {
     /// The words such as `--from=build`, without their quotes.
     pub flags: Vec<String>,
     /// The text behind the keyword and the flags.
-    pub arguments: JoinedText,
+    pub arguments: String,
     pub documents: Vec<HereDocument>,
     /// The bytes of the file from the keyword to the end of the last line.
     pub span: Range<usize>,
     /// The first line, counted from 1.
     pub line: usize,
-}
-
-/// Text that was joined from several lines, with its origin in the file.
-#[derive(Debug, Clone, Default)]
-pub(super) struct JoinedText {
-    pub text: String,
-    /// The offset of each part in `text`, and in the file.
-    origins: Vec<(usize, usize)>,
 }
 
 /// A here-document.
@@ -37,7 +29,7 @@ pub(super) struct HereDocument {
     /// Its name without quotes. The line that ends it is this name.
     pub name: String,
     /// The lines, without leading tabs if it is written with `<<-`.
-    pub body: JoinedText,
+    pub body: String,
     /// The lines as written.
     pub raw: String,
 }
@@ -53,50 +45,6 @@ pub(super) struct SyntaxError {
 pub(super) struct BuildFileText {
     pub instructions: Vec<Instruction>,
     pub escape: char,
-}
-
-impl JoinedText {
-    /// Text that is not in the file as it is.
-    pub(super) fn computed(text: String) -> Self {
-        Self {
-            text,
-            origins: Vec::new(),
-        }
-    }
-
-    fn push(&mut self, text: &str, origin: usize) {
-        self.origins.push((self.text.len(), origin));
-        self.text.push_str(text);
-    }
-
-    /// The bytes of the file that a range of the text comes from.
-    pub(super) fn origin(&self, range: &Range<usize>) -> Option<Range<usize>> {
-        let place = |at: usize| {
-            let before = self.origins.partition_point(|(own, _)| *own <= at).checked_sub(1)?;
-            let (own, file) = self.origins.get(before)?;
-            Some(file + (at - own))
-        };
-        let last = range.end.checked_sub(1)?;
-        Some(place(range.start)?..place(last)? + 1)
-    }
-
-    /// The text behind byte `start`, without blanks around it.
-    fn trimmed_from(&self, start: usize) -> Self {
-        let rest = self.text.get(start..).unwrap_or_default();
-        let start = self.text.len() - rest.trim_start().len();
-        let text = rest.trim().to_owned();
-        let origins = self.origins.iter().rev();
-        let mut moved: Vec<(usize, usize)> = Vec::new();
-        for (own, file) in origins {
-            let Some(own) = own.checked_sub(start) else {
-                moved.push((0, file + (start - own)));
-                break;
-            };
-            moved.push((own, *file));
-        }
-        moved.reverse();
-        Self { text, origins: moved }
-    }
 }
 
 /// A line of the file.
@@ -141,25 +89,21 @@ pub(super) fn read_instructions(text: &str) -> Result<BuildFileText, SyntaxError
             continue;
         }
         let first = line.content().trim_start();
-        let mut joined = JoinedText::default();
+        let mut joined = String::new();
         let mut last = line;
-        let mut is_continued = push_line(
-            &mut joined,
-            first,
-            line.start + (line.content().len() - first.len()),
-            escape,
-        );
+        let start = line.start + (line.content().len() - first.len());
+        let mut is_continued = push_line(&mut joined, first, escape);
         while is_continued && let Some(line) = lines.next() {
             last = line;
             if !line.is_comment() && !line.content().trim().is_empty() {
-                is_continued = push_line(&mut joined, line.content(), line.start, escape);
+                is_continued = push_line(&mut joined, line.content(), escape);
             }
         }
-        if joined.text.trim().is_empty() {
+        if joined.trim().is_empty() {
             continue;
         }
-        let mut instruction = split_instruction(&joined, line.number, escape);
-        for word in instruction.here_words(&joined.text, escape) {
+        let mut instruction = split_instruction(&joined, (line.number, start), escape);
+        for word in instruction.here_words(&joined, escape) {
             instruction
                 .documents
                 .push(read_document(&word, &mut lines, &mut last).ok_or(SyntaxError {
@@ -174,24 +118,25 @@ pub(super) fn read_instructions(text: &str) -> Result<BuildFileText, SyntaxError
 }
 
 /// Adds a line without its continuation character. Whether it has one.
-fn push_line(joined: &mut JoinedText, line: &str, origin: usize, escape: char) -> bool {
-    let before = line.trim_end_matches([' ', '\t']).strip_suffix(escape);
-    // An escaped escape character continues nothing.
-    let before = before.filter(|before| !before.ends_with(escape));
-    joined.push(before.unwrap_or(line), origin);
+fn push_line(joined: &mut String, line: &str, escape: char) -> bool {
+    let before = line
+        .trim_end_matches([' ', '\t'])
+        .strip_suffix(escape)
+        // An escaped escape character continues nothing.
+        .filter(|before| !before.ends_with(escape));
+    joined.push_str(before.unwrap_or(line));
     before.is_some()
 }
 
-fn split_instruction(joined: &JoinedText, line: usize, escape: char) -> Instruction {
-    let text = joined.text.trim_end();
+fn split_instruction(joined: &str, (line, start): (usize, usize), escape: char) -> Instruction {
+    let text = joined.trim_end();
     let keyword_end = text.find(char::is_whitespace).unwrap_or(text.len());
     let keyword = text.get(..keyword_end).unwrap_or_default().to_uppercase();
     let (flags, read) = read_flags(text.get(keyword_end..).unwrap_or_default(), escape);
-    let start = joined.origin(&(0..1)).map_or(0, |range| range.start);
     Instruction {
         keyword,
         flags,
-        arguments: joined.trimmed_from(keyword_end + read),
+        arguments: text.get(keyword_end + read..).unwrap_or_default().trim().to_owned(),
         documents: Vec::new(),
         span: start..start,
         line,
@@ -204,7 +149,7 @@ fn read_document<'t>(
     lines: &mut impl Iterator<Item = FileLine<'t>>,
     last: &mut FileLine<'t>,
 ) -> Option<HereDocument> {
-    let mut body = JoinedText::default();
+    let mut body = String::new();
     let mut raw = String::new();
     loop {
         let line = lines.next()?;
@@ -219,24 +164,24 @@ fn read_document<'t>(
             return Some(HereDocument { name, body, raw });
         }
         raw.push_str(line.text);
-        body.push(kept, line.start + (line.text.len() - kept.len()));
+        body.push_str(kept);
     }
 }
 
 impl Instruction {
     /// The instruction that an ONBUILD holds.
-    pub(super) fn trigger(&self, escape: char) -> Option<Self> {
-        let is_trigger = self.keyword == "ONBUILD" && !self.arguments.text.is_empty();
+    fn trigger(&self, escape: char) -> Option<Self> {
+        let is_trigger = self.keyword == "ONBUILD" && !self.arguments.is_empty();
         is_trigger.then(|| Self {
             documents: self.documents.clone(),
             span: self.span.clone(),
-            ..split_instruction(&self.arguments, self.line, escape)
+            ..split_instruction(&self.arguments, (self.line, self.span.start), escape)
         })
     }
 
     /// The words of the JSON form; `None` if it is in shell form.
     pub(super) fn json_words(&self) -> Option<Vec<String>> {
-        serde_json::from_str(&self.arguments.text).ok()
+        serde_json::from_str(&self.arguments).ok()
     }
 
     /// The here-documents that the line announces.
@@ -264,9 +209,10 @@ impl Instruction {
 /// The character of the parser directive `# escape=X`, which may stand in front of everything else.
 fn escape_character(text: &str) -> char {
     let lines = text.trim_start_matches('\u{feff}').lines();
-    let directives = lines.map_while(|line| line.trim_start().strip_prefix('#')?.split_once('='));
-    let directives = directives.map(|(name, value)| (name.trim().to_lowercase(), value.trim()));
-    let mut known = directives.take_while(|(name, _)| matches!(&**name, "syntax" | "escape" | "check"));
-    let is_backtick = known.any(|(name, value)| name == "escape" && value == "`");
+    let mut directives = lines
+        .map_while(|line| line.trim_start().strip_prefix('#')?.split_once('='))
+        .map(|(name, value)| (name.trim().to_lowercase(), value.trim()))
+        .take_while(|(name, _)| matches!(&**name, "syntax" | "escape" | "check"));
+    let is_backtick = directives.any(|(name, value)| name == "escape" && value == "`");
     if is_backtick { '`' } else { '\\' }
 }

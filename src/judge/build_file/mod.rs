@@ -1,71 +1,44 @@
-//! Finds known traps in a Dockerfile before it is built.
+//! A linter for Dockerfiles: finds steps that are known traps, and says nothing of what it does not see.
 //!
-//! The model: after each step a stage is in one of three states. The library is absent; it is present, in copies with
-//! their owner and folder; or it is not known, since a line. The steps lead from state to state:
+//! The steps of a stage are followed in order. Base images and packages of `profiles/cupti/build-steps.yaml` bring the
+//! library; each remains a source until a step deletes it. A trap is a pattern of one step. The stage around it only
+//! decides how severe it is, or that a later step makes it good. A step that the table does not explain is *unseen*: it
+//! never is a finding, and it keeps `image-without-cupti` from being one.
 //!
-//! 1. FROM takes the state of a stage, of an image in the table of base images, or none is known.
-//! 2. A package manager adds the copy of a package in the table, or nothing, or nobody knows. An option, an index or a
-//!    setting that is not in the table leaves it open.
-//! 3. Removing packages and deleting paths takes the copies away that they certainly reach; what may reach one makes
-//!    the state unknown, and so does a loss after a step that may have put a copy elsewhere.
-//! 4. COPY of a stage brings the copies that are in its sources, along the links of the toolkit.
-//! 5. A program that is not in the table makes the state unknown; so does a step under a condition, if it changes it.
-//!
-//! Findings need a certain state: about a step's own package, the stage that it copies from, the copies that it takes
-//! away, or, at the end, the whole image. Only the stages that lead to the image are judged.
+//! The stages that lead to the image by FROM are judged, and those that they copy from.
 
 mod builder_words;
-mod command_effect;
+mod command;
 mod copies;
 mod instructions;
-mod package_steps;
+mod packages;
 mod paths;
-mod presence;
+mod removals;
+mod search_path;
+mod search_problems;
 mod shell_steps;
+mod stage_end;
+mod stage_walk;
 mod stages;
 #[cfg(test)]
 mod tests;
-mod walk;
+mod trap;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-pub use self::presence::BuildDoubt;
+pub use self::stage_end::{LibrarySource, UnseenStep};
 
-use self::presence::LibraryPresence;
-use self::stages::{BuildStage, BuildStep, find_stage, read_stages};
-use self::walk::{StageState, StageWalk, StepProblem, shown_version};
-use crate::judge::rule::{self, BuildStepFacts, Finding, RuleSubject};
+use self::paths::{LibraryPlace, is_environment_root, names_library};
+use self::search_problems::{missing_folders, unread_confs};
+use self::stage_end::{StageEnd, StepProblem, shown_version};
+use self::stage_walk::StageWalk;
+use self::stages::{BuildStage, StepAction, find_stage, read_stages};
+use self::trap::{BuildEnd, StepFacts, StepTrap};
+use crate::judge::file_check::{FileCheck, LineFinding};
+use crate::judge::rule;
 use crate::knowledge::Knowledge;
 use crate::knowledge::mistake::unknown_name;
-
-/// The result for a Dockerfile.
-pub struct BuildFileReport {
-    /// The display name of the library that the steps are judged for.
-    pub library_name: String,
-    /// The library's file name without `.so`.
-    pub library_file: String,
-    /// The findings, by line.
-    pub findings: Vec<StepFinding>,
-    /// The stages that lead to the image, first to last.
-    pub stages: Vec<StageSummary>,
-    /// The steps of these stages whose effect the Dockerfile does not show.
-    pub unseen: Vec<BuildDoubt>,
-    /// Whether these steps leave it open if the library is in the image.
-    pub is_open: bool,
-}
-
-/// A finding on one instruction.
-pub struct StepFinding {
-    /// The rule's finding.
-    pub finding: Finding,
-    /// The first and last line of the instruction, counted from 1.
-    pub lines: (usize, usize),
-    /// The instruction as written.
-    pub instruction: String,
-    /// A replacement for the instruction.
-    pub replacement: Option<String>,
-}
 
 /// The summary of a stage.
 pub struct StageSummary {
@@ -75,8 +48,8 @@ pub struct StageSummary {
     pub base: String,
     /// Its version of CUDA.
     pub cuda: Option<String>,
-    /// Whether the library is in it, as text.
-    pub presence: String,
+    /// The known steps that bring the library, in order.
+    pub sources: Vec<LibrarySource>,
 }
 
 /// The base images of the stages in the Dockerfile `text`, without duplicates, in file order. A name that depends on a
@@ -99,108 +72,218 @@ fn parse_build_file(text: &str, arguments: &[(String, String)]) -> Result<Vec<Bu
         .map_err(|error| format!("line {}: {}", error.line, error.what))
 }
 
-/// Judges the Dockerfile `text` for these phases, by its last stage or by the stage `target`, with the values of
+/// Judges the Dockerfile `text`, called `file`, for these phases, by its last stage or by the stage `target`, with the values of
 /// `arguments` for its ARG instructions.
 ///
 /// Errors: A message with the line of a syntax error, or that the stage does not exist.
 pub fn check_build_file(
+    file: &str,
     text: &str,
     target: Option<&str>,
     arguments: &[(String, String)],
     knowledge: &Knowledge,
     phases: &[String],
-) -> Result<BuildFileReport, String> {
+) -> Result<FileCheck, String> {
     let stages = parse_build_file(text, arguments)?;
     let last = match target {
         None => stages.len().checked_sub(1),
         Some(name) => find_stage(&stages, name),
-    };
-    let names: Vec<&str> = stages.iter().map(|stage| &*stage.name).collect();
-    let last = last.ok_or_else(|| unknown_name("stage", target.unwrap_or_default(), &names))?;
-    let walk = StageWalk::new(&stages, knowledge);
-    let chain = stage_chain(&stages, last);
-    let final_state = walk.states.get(&last).ok_or("there is no stage")?;
-    let is_concerned = text.to_lowercase().contains(&knowledge.library.package_word);
+    }
+    .ok_or_else(|| {
+        let names: Vec<&str> = stages.iter().map(|stage| &*stage.name).collect();
+        unknown_name("stage", target.unwrap_or_default(), &names)
+    })?;
+    let walk = StageWalk::new(text, &stages, knowledge);
+    let build = Build::new(&walk, last);
     let asked = knowledge.phases_named(phases);
     let line_ends: Vec<usize> = text.match_indices('\n').map(|(end, _)| end).collect();
-    let judge = |problem: &StepProblem| -> Vec<StepFinding> {
-        let subject = subject_of(problem, final_state, is_concerned);
-        let found = rule::judge_subjects(&knowledge.rules, &[subject], &asked).into_iter();
-        let step = |finding| StepFinding {
-            finding,
-            lines: lines_of(text, &line_ends, &problem.place.span),
-            instruction: text.get(problem.place.span.clone()).unwrap_or_default().to_owned(),
-            replacement: problem.replacement(text),
-        };
-        found.map(step).collect()
-    };
-    let (names, losses): (Vec<_>, Vec<_>) = certain_problems(&walk, &chain, final_state)
-        .into_iter()
-        .partition(|problem| problem.facts.trap == "repeated-stage");
-    let mut findings: Vec<StepFinding> = losses.into_iter().flat_map(judge).collect();
-    // A finding on a step explains why the library is missing.
-    if findings.is_empty() {
-        findings.extend(absent_library(&stages, &chain, final_state).iter().flat_map(judge));
+    let mut findings = Vec::new();
+    for problem in build.problems() {
+        for finding in rule::judge_hits(&knowledge.rules, &[problem.facts.hit()], &asked) {
+            findings.push(LineFinding {
+                finding,
+                lines: lines_of(text, &line_ends, &problem.place.span),
+                excerpt: text.get(problem.place.span.clone()).unwrap_or_default().to_owned(),
+                replacement: problem.replacement(text),
+            });
+        }
     }
-    findings.extend(names.into_iter().flat_map(judge));
     findings.sort_by_key(|found| found.lines);
-    let summaries = chain.iter().filter_map(|number| {
+    let summaries = build.chain.iter().filter_map(|number| {
         let stage = stages.get(*number)?;
-        let end = walk.states.get(number)?;
+        let end = walk.ends.get(number)?;
         Some(StageSummary {
             name: stage.name.clone(),
             base: stage.base.clone(),
             cuda: end.cuda.first().copied().map(shown_version),
-            presence: end.presence.words(),
+            sources: end.sources.clone(),
         })
     });
-    Ok(BuildFileReport {
-        library_name: knowledge.library.name.clone(),
-        library_file: knowledge.library.file_stem().to_owned(),
+    Ok(FileCheck {
+        file: file.to_owned(),
         findings,
+        answer: answer(walk.ends.get(&last)),
         stages: summaries.collect(),
-        unseen: final_state.unseen.clone(),
-        is_open: matches!(final_state.presence, LibraryPresence::Unknown(_)),
+        unseen: walk.ends.get(&last).map_or_else(Vec::new, |end| end.unseen.clone()),
+        notes: Vec::new(),
     })
 }
 
-/// The problems of the stages that lead to the image, without those that a later stage solves.
-fn certain_problems<'w>(walk: &'w StageWalk<'_>, chain: &[usize], end: &StageState) -> Vec<&'w StepProblem> {
-    let problems = chain.iter().enumerate().flat_map(|(at, number)| {
-        let later = chain.get(at + 1..).unwrap_or_default();
-        let later = later.iter().filter_map(|number| walk.stages.get(*number));
-        let later: Vec<&BuildStep> = later.flat_map(|stage| &stage.steps).collect();
-        let own = walk.problems.get(number).map_or(&[][..], Vec::as_slice).iter();
-        own.filter(move |problem| {
-            let facts = &problem.facts;
-            facts.trap != "off-path" || !walk.may_be_searched(end, &facts.folder, later.iter().copied())
+/// The answer for a stage without a finding: the steps that are known to bring the library.
+fn answer(end: Option<&StageEnd>) -> String {
+    let mut sources: Vec<String> = Vec::new();
+    for source in end.map_or(&[][..], |end| &end.sources) {
+        let words = format!("{} (line {})", source.name, source.line);
+        if !sources.contains(&words) {
+            sources.push(words);
+        }
+    }
+    match sources.as_slice() {
+        [] => "no known trap".to_owned(),
+        sources => format!("no known trap; libcupti: {}", sources.join(", ")),
+    }
+}
+
+/// The stages of a file that make the image.
+struct Build<'w> {
+    walk: &'w StageWalk<'w>,
+    /// Those that the last one is built on, and itself.
+    chain: Vec<usize>,
+    /// These, and those that they copy from.
+    used: BTreeSet<usize>,
+}
+
+impl<'w> Build<'w> {
+    fn new(walk: &'w StageWalk<'w>, last: usize) -> Self {
+        let mut used = BTreeSet::new();
+        let mut waiting = vec![last];
+        while let Some(number) = waiting.pop() {
+            if used.insert(number) {
+                let stage = walk.stages.get(number).into_iter();
+                waiting.extend(stage.clone().filter_map(|stage| stage.parent));
+                waiting.extend(stage.flat_map(|stage| copies_of(walk.stages, stage).map(|(from, _)| from)));
+            }
+        }
+        Self {
+            walk,
+            chain: stage_chain(walk.stages, last),
+            used,
+        }
+    }
+
+    /// The problems that the image has.
+    fn problems(&self) -> Vec<StepProblem> {
+        let mut problems = Vec::new();
+        for number in &self.used {
+            let own = self.walk.problems.get(number).map_or(&[][..], Vec::as_slice);
+            problems.extend(own.iter().filter_map(|problem| self.judged(*number, problem)));
+        }
+        let Some(end) = self.end() else { return problems };
+        problems.extend(unread_confs(self.walk, end));
+        problems.extend(missing_folders(self.walk, &self.chain, end));
+        if problems.is_empty() {
+            problems.extend(self.without_library(end));
+        }
+        problems
+    }
+
+    /// The stage that becomes the image.
+    fn end(&self) -> Option<&StageEnd> {
+        self.walk.ends.get(self.chain.last()?)
+    }
+
+    /// A problem of a stage as the whole build shows it; `None` if it is none.
+    fn judged(&self, number: usize, problem: &StepProblem) -> Option<StepProblem> {
+        let is_in_image = self.chain.contains(&number);
+        let end = if is_in_image {
+            self.end()
+        } else {
+            self.walk.ends.get(&number)
+        }?;
+        let line = problem.place.line;
+        let mut facts = problem.facts.clone();
+        facts.end = BuildEnd {
+            is_brought: !end.sources.is_empty(),
+            is_open: !end.unseen.is_empty(),
+            is_shipped: is_in_image || self.is_copied(number),
+        };
+        let holds = match facts.trap {
+            StepTrap::Removed => {
+                let later = end.unseen.get(problem.unseen_before..).unwrap_or_default();
+                !later.iter().any(|step| step.may_install) && !end.sources.iter().any(|own| own.line >= line)
+            }
+            // Another step copies the library from there, or installs it later.
+            StepTrap::Headers => {
+                let suffix = format!(" of {}", facts.from);
+                let is_cured = end.sources.iter().any(|own| {
+                    let is_later = own.line > line && own.place != LibraryPlace::Environment;
+                    is_later || own.name == facts.from || own.name.ends_with(&suffix)
+                });
+                is_in_image && !is_cured
+            }
+            // Another step installs PyTorch with its packages, or the package itself.
+            StepTrap::LeftOut | StepTrap::OtherBuild => {
+                let pin = self.walk.known.library.wheels.pin.as_deref().unwrap_or_default();
+                let mut sources = end.sources.iter();
+                is_in_image && !sources.any(|own| (own.links && own.line > line) || own.name.starts_with(pin))
+            }
+            StepTrap::OffPath => {
+                let toolkit = &self.walk.known.tables.packages.toolkit;
+                let is_changed = end.unseen.iter().any(|step| step.line > line);
+                is_in_image && !is_changed && !end.search.may_contain(&facts.folder, toolkit)
+            }
+            trap => trap.fails_build() || is_in_image,
+        };
+        holds.then(|| StepProblem {
+            facts,
+            ..problem.clone()
         })
-    });
-    problems.collect()
-}
+    }
 
-/// That no step brings the library, if it is certain.
-fn absent_library(stages: &[BuildStage], chain: &[usize], end: &StageState) -> Option<StepProblem> {
-    let first = stages.get(*chain.first()?)?;
-    let last = stages.get(*chain.last()?)?;
-    (end.presence == LibraryPresence::Absent).then(|| StepProblem {
-        place: last.from.clone(),
-        facts: BuildStepFacts {
-            what: first.base.clone(),
-            trap: "no-source",
+    /// Whether the image takes an environment, a toolkit or the library from a stage.
+    fn is_copied(&self, number: usize) -> bool {
+        let known = self.walk.known;
+        let toolkit = &known.tables.packages.toolkit.folder;
+        let stages = self.used.iter().filter_map(|number| self.walk.stages.get(*number));
+        let copies = stages.flat_map(|stage| copies_of(self.walk.stages, stage));
+        let mut paths = copies
+            .filter(|(from, _)| *from == number)
+            .flat_map(|(_, sources)| sources);
+        paths.any(|path| is_environment_root(path) || path.starts_with(toolkit.as_str()) || names_library(path, known))
+    }
+
+    /// That nothing brings the library, if every step is understood.
+    fn without_library(&self, end: &StageEnd) -> Option<StepProblem> {
+        if !end.sources.is_empty() || !end.unseen.is_empty() {
+            return None;
+        }
+        if let Some(loss) = &end.loss {
+            let mut loss = loss.clone();
+            loss.facts.end.is_shipped = true;
+            return Some(loss);
+        }
+        // A step that mentions it may bring it.
+        let stem = self.walk.known.library.file_stem();
+        let mut steps = self.walk.steps_of(&self.chain);
+        if steps.any(|step| self.walk.text_of(&step.place).contains(stem)) {
+            return None;
+        }
+        let first = self.walk.stages.get(*self.chain.first()?)?;
+        let last = self.walk.stages.get(*self.chain.last()?)?;
+        let facts = StepFacts {
             cuda: end.cuda.first().copied().map(shown_version),
-            ..BuildStepFacts::default()
-        },
-        edit: None,
-    })
+            ..StepFacts::new(StepTrap::NoSource, &first.base)
+        };
+        Some(StepProblem::new(&last.from, facts))
+    }
 }
 
-/// A problem as a rule subject, for a build that ends in a state.
-fn subject_of(problem: &StepProblem, end: &StageState, is_concerned: bool) -> RuleSubject {
-    let is_open = matches!(end.presence, LibraryPresence::Unknown(_));
-    // What a step brought before others were not seen is most likely still there.
-    let is_brought = matches!(end.presence, LibraryPresence::Present(_)) || (is_open && end.was_brought);
-    RuleSubject::of_build_step(&problem.facts, is_brought, is_open, is_concerned)
+/// The stages that a stage copies from, with the paths.
+fn copies_of<'s>(stages: &'s [BuildStage], stage: &'s BuildStage) -> impl Iterator<Item = (usize, &'s Vec<String>)> {
+    stage.steps.iter().filter_map(|step| match &step.action {
+        StepAction::Copy(copy) => Some((find_stage(stages, copy.from.as_deref()?)?, &copy.sources)),
+        _ => None,
+    })
 }
 
 /// The stages that a stage is built on, from the first to itself.
@@ -218,7 +301,9 @@ fn stage_chain(stages: &[BuildStage], last: usize) -> Vec<usize> {
 
 /// The first and last line of a span; `line_ends` are byte offsets.
 fn lines_of(text: &str, line_ends: &[usize], span: &Range<usize>) -> (usize, usize) {
-    let line = |place: usize| 1 + line_ends.partition_point(|end| *end < place);
     let written = text.get(span.clone()).unwrap_or_default();
-    (line(span.start), line(span.start + written.trim_end().len()))
+    let places = [span.start, span.start + written.trim_end().len()];
+    places
+        .map(|place| 1 + line_ends.partition_point(|end| *end < place))
+        .into()
 }

@@ -1,96 +1,67 @@
-//! Reads the shell text of a RUN instruction into commands: which run, which may run, and which cannot be followed.
-
-use std::collections::BTreeMap;
-use std::ops::Range;
+//! Reads the shell text of a RUN instruction into commands, in the order in which they run. A word has no quotes. An
+//! unknown variable or a computed part keeps its `$`.
 
 use container_start::parse_script;
 use shuck_ast::{
-    Assignment, AssignmentValue, BinaryOp, BuiltinCommand, Command, CompoundCommand, DeclOperand, HeredocBodyPart,
-    Redirect, RedirectKind, RedirectTarget, SimpleCommand, Stmt, StmtSeq, Word, WordPart, WordPartNode,
+    Assignment, AssignmentValue, BinaryOp, Command, CompoundCommand, DeclOperand, HeredocBodyPart, Redirect,
+    RedirectTarget, SimpleCommand, Stmt, StmtSeq, Word, WordPart, WordPartNode,
 };
 
 use super::builder_words::{Variables, fill_variables};
-use super::instructions::JoinedText;
+use super::paths::{WorkingFolder, is_known};
 
-/// A word without its quotes. An unknown variable or a computed part keeps its `$`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ShellWord {
-    pub text: String,
-    /// Its bytes in the Dockerfile; `None` if the word is computed or nested.
-    pub span: Option<Range<usize>>,
+/// A command of a script.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ShellCommand {
+    /// The name and the arguments; empty if the script cannot be read.
+    pub words: Vec<String>,
+    /// The text of its standard input, if the script shows it.
+    pub input: Option<String>,
+    /// The command whose output it reads.
+    pub reads_from: Vec<String>,
+    /// Whether it runs only under a condition.
+    pub is_conditional: bool,
+    /// The folder in which it runs.
+    pub folder: WorkingFolder,
+    /// The number of scripts around it.
+    pub depth: usize,
 }
 
-impl ShellWord {
-    pub(super) fn plain(text: &str) -> Self {
+impl ShellCommand {
+    /// An empty command that runs in a folder.
+    pub(super) fn of_folder(folder: &WorkingFolder) -> Self {
         Self {
-            text: text.to_owned(),
-            span: None,
+            folder: folder.clone(),
+            ..Self::default()
         }
     }
-
-    /// Whether the file shows the whole word.
-    pub(super) fn is_known(&self) -> bool {
-        !self.text.contains(['$', '`'])
-    }
 }
 
-/// A part of a script, in the order in which it runs.
-#[derive(Debug, Clone)]
-pub(super) enum ShellStep {
-    /// A command, and the text of its standard input if the script shows it.
-    Command(Vec<ShellWord>, Option<String>),
-    /// Runs in a process of its own: a change of directory ends with it.
-    Subshell(Vec<Self>),
-    /// May run or not: a condition, a loop, or what a failure would stop.
-    Maybe(Vec<Self>),
-    /// Sets a variable.
-    Sets(String),
-    /// Writes a file by a redirection.
-    Overwrites(ShellWord),
-    /// A text that the parser does not read.
-    Unreadable,
-}
-
-/// The maximum number of commands of a script. A function counts each time it is called.
-const COMMANDS: usize = 10_000;
-
-/// Reads the script of a RUN, whose failure ends the build. `variables` are those of the build.
-pub(super) fn read_script(script: &JoinedText, variables: &Variables) -> Vec<ShellStep> {
-    read_process(script, variables, true)
-}
-
-/// Reads a script within another one, which may go on if it fails.
-pub(super) fn read_inner_script(script: &JoinedText, variables: &Variables) -> Vec<ShellStep> {
-    read_process(script, variables, false)
-}
-
-fn read_process(script: &JoinedText, variables: &Variables, ends_build: bool) -> Vec<ShellStep> {
-    let Some(body) = parse_script(&script.text) else {
-        return vec![ShellStep::Unreadable];
-    };
+/// Reads a script that runs in, or as, the command `outer`. `variables` are those of the build.
+pub(super) fn read_script(script: &str, variables: &Variables, outer: &ShellCommand) -> Vec<ShellCommand> {
     let mut reader = ScriptReader {
         script,
         variables: variables.clone(),
-        functions: BTreeMap::new(),
-        commands_left: COMMANDS,
-        is_checked: ends_build,
-        ends_build,
-        may_have_ended: false,
+        now: ShellCommand {
+            is_conditional: outer.is_conditional,
+            depth: outer.depth + 1,
+            ..ShellCommand::of_folder(&outer.folder)
+        },
+        commands: Vec::new(),
     };
-    reader.list(&body)
+    match parse_script(script) {
+        Some(body) => reader.list(&body),
+        None => reader.commands.push(ShellCommand::default()),
+    }
+    reader.commands
 }
 
 struct ScriptReader<'s> {
-    script: &'s JoinedText,
+    script: &'s str,
     variables: Variables,
-    functions: BTreeMap<String, Vec<ShellStep>>,
-    commands_left: usize,
-    /// Whether the build fails if the current statement does.
-    is_checked: bool,
-    /// Whether the build fails if the current process does.
-    ends_build: bool,
-    /// Whether an earlier statement may have ended the process, and not the build.
-    may_have_ended: bool,
+    /// What the next command begins with.
+    now: ShellCommand,
+    commands: Vec<ShellCommand>,
 }
 
 /// The programs whose failure is an answer.
@@ -121,257 +92,171 @@ fn is_condition(statement: &Stmt, text: &str) -> bool {
 }
 
 impl ScriptReader<'_> {
-    fn list(&mut self, list: &StmtSeq) -> Vec<ShellStep> {
-        let is_checked = self.is_checked;
-        let mut steps = Vec::new();
-        for (at, statement) in list.stmts.iter().enumerate() {
-            self.is_checked = is_checked && at + 1 == list.stmts.len();
-            if self.may_have_ended {
-                steps.push(self.maybe(|reader| reader.statement(statement)));
-            } else {
-                steps.extend(self.statement(statement));
-            }
+    fn list(&mut self, list: &StmtSeq) {
+        for statement in &list.stmts {
+            self.statement(statement);
         }
-        self.is_checked = is_checked;
-        steps
     }
 
-    /// A process of its own: what it sets ends with it, as it does itself.
-    fn subshell(&mut self, list: &StmtSeq, is_checked: bool) -> ShellStep {
-        let flags = (self.is_checked, self.ends_build, self.may_have_ended);
-        let variables = self.variables.clone();
-        self.is_checked &= is_checked;
-        self.ends_build &= self.is_checked;
-        let steps = self.list(list);
-        self.variables = variables;
-        (self.is_checked, self.ends_build, self.may_have_ended) = flags;
-        ShellStep::Subshell(steps)
+    /// Runs in its own process: its variables and its folder end with it.
+    fn subshell(&mut self, list: &StmtSeq) {
+        let before = (self.variables.clone(), self.now.folder.clone());
+        self.list(list);
+        (self.variables, self.now.folder) = before;
     }
 
-    /// A condition: the script goes on if it fails.
-    fn condition(&mut self, list: &StmtSeq) -> Vec<ShellStep> {
-        let is_checked = std::mem::replace(&mut self.is_checked, false);
-        let steps = self.list(list);
-        self.is_checked = is_checked;
-        steps
+    /// Reads steps that may not run. The variables and the folder that they set are unknown afterwards.
+    fn maybe(&mut self, read: impl FnOnce(&mut Self)) {
+        let before = (self.variables.clone(), self.now.clone());
+        self.now.is_conditional = true;
+        read(self);
+        self.variables.retain(|name, value| before.0.get(name) == Some(value));
+        let is_moved = self.now.folder != before.1.folder;
+        self.now = before.1;
+        if is_moved {
+            self.now.folder.path = None;
+        }
     }
 
-    /// Steps that may not run: what they set is unknown afterwards.
-    fn maybe(&mut self, read: impl FnOnce(&mut Self) -> Vec<ShellStep>) -> ShellStep {
-        let before = self.variables.clone();
-        let steps = read(self);
-        self.variables.retain(|name, value| before.get(name) == Some(value));
-        ShellStep::Maybe(steps)
+    fn maybe_list(&mut self, list: &StmtSeq) {
+        self.maybe(|reader| reader.list(list));
     }
 
-    fn statement(&mut self, statement: &Stmt) -> Vec<ShellStep> {
-        let mut steps = self.command(statement);
-        let written = statement
-            .redirects
-            .iter()
-            .filter_map(|redirect| match &redirect.target {
-                RedirectTarget::Word(word) if redirect.kind != RedirectKind::Input => Some(word),
-                _ => None,
-            });
-        let written: Vec<ShellWord> = written.flat_map(|word| self.words_of(word)).collect();
-        steps.extend(written.into_iter().map(ShellStep::Overwrites));
-        steps
-    }
-
-    fn command(&mut self, statement: &Stmt) -> Vec<ShellStep> {
-        let input = self.input_text(&statement.redirects);
+    fn statement(&mut self, statement: &Stmt) {
         match &statement.command {
-            Command::Simple(simple) => self.simple(simple, input),
+            Command::Simple(simple) => self.simple(simple, self.input_text(&statement.redirects)),
             Command::Decl(declaration) => {
-                let operands = declaration.operands.iter();
-                let assignments = operands.filter_map(|operand| match operand {
-                    DeclOperand::Assignment(assignment) => Some(self.assign(assignment)),
-                    _ => None,
-                });
-                assignments.collect()
-            }
-            Command::Builtin(builtin) => {
-                let code = match builtin {
-                    BuiltinCommand::Exit(exit) => exit.code.as_ref(),
-                    BuiltinCommand::Return(end) => end.code.as_ref(),
-                    _ => return Vec::new(),
-                };
-                let code = code.and_then(|code| code.span.slice(&self.script.text).parse::<u8>().ok());
-                self.may_have_ended |= !self.ends_build || code.is_none_or(|code| code == 0);
-                Vec::new()
-            }
-            Command::Binary(binary) => match binary.op {
-                BinaryOp::Or => {
-                    let left = self.maybe(|reader| reader.statement(&binary.left));
-                    vec![left, self.maybe(|reader| reader.statement(&binary.right))]
-                }
-                BinaryOp::And => {
-                    let mut steps = self.statement(&binary.left);
-                    let is_open = !self.is_checked && is_condition(&binary.left, &self.script.text);
-                    if is_open || self.may_have_ended {
-                        steps.push(self.maybe(|reader| reader.statement(&binary.right)));
-                    } else {
-                        steps.extend(self.statement(&binary.right));
+                for operand in &declaration.operands {
+                    if let DeclOperand::Assignment(assignment) = operand {
+                        self.assign(assignment);
                     }
-                    steps
                 }
-                BinaryOp::Pipe | BinaryOp::PipeAll => {
-                    let is_checked = std::mem::replace(&mut self.is_checked, false);
-                    let mut steps = self.statement(&binary.left);
-                    self.is_checked = is_checked;
-                    steps.extend(self.statement(&binary.right));
-                    steps
-                }
-            },
-            Command::Compound(compound) => self.compound(compound),
-            Command::Function(function) => {
-                let before = (self.variables.clone(), self.may_have_ended);
-                let body = self.statement(&function.body);
-                (self.variables, self.may_have_ended) = before;
-                let names: Vec<String> = function.static_names().map(ToString::to_string).collect();
-                self.functions
-                    .extend(names.into_iter().map(|name| (name, body.clone())));
-                Vec::new()
             }
-            Command::AnonymousFunction(_) => vec![ShellStep::Unreadable],
+            Command::Binary(binary) => {
+                self.statement(&binary.left);
+                match binary.op {
+                    BinaryOp::And if !is_condition(&binary.left, self.script) => self.statement(&binary.right),
+                    BinaryOp::Or | BinaryOp::And => self.maybe(|reader| reader.statement(&binary.right)),
+                    BinaryOp::Pipe | BinaryOp::PipeAll => {
+                        let left = self
+                            .commands
+                            .last()
+                            .map_or_else(Vec::new, |command| command.words.clone());
+                        let outer = std::mem::replace(&mut self.now.reads_from, left);
+                        self.statement(&binary.right);
+                        self.now.reads_from = outer;
+                    }
+                }
+            }
+            Command::Compound(compound) => self.compound(compound),
+            // Whether it is called is not followed.
+            Command::Function(function) => self.maybe(|reader| reader.statement(&function.body)),
+            Command::Builtin(_) => {}
+            Command::AnonymousFunction(_) => self.commands.push(ShellCommand::default()),
         }
     }
 
-    fn compound(&mut self, compound: &CompoundCommand) -> Vec<ShellStep> {
+    fn compound(&mut self, compound: &CompoundCommand) {
         match compound {
-            CompoundCommand::Subshell(list) => vec![self.subshell(list, true)],
+            CompoundCommand::Subshell(list) => self.subshell(list),
             CompoundCommand::BraceGroup(list) => self.list(list),
-            CompoundCommand::Time(time) => time.command.iter().flat_map(|own| self.statement(own)).collect(),
+            CompoundCommand::Time(time) => {
+                if let Some(command) = &time.command {
+                    self.statement(command);
+                }
+            }
             CompoundCommand::If(branches) => {
-                let mut steps = self.condition(&branches.condition);
-                steps.push(self.maybe(|reader| reader.list(&branches.then_branch)));
+                self.list(&branches.condition);
+                self.maybe_list(&branches.then_branch);
                 for (condition, body) in &branches.elif_branches {
-                    steps.push(self.maybe(|reader| reader.condition(condition)));
-                    steps.push(self.maybe(|reader| reader.list(body)));
+                    self.maybe_list(condition);
+                    self.maybe_list(body);
                 }
                 if let Some(body) = &branches.else_branch {
-                    steps.push(self.maybe(|reader| reader.list(body)));
+                    self.maybe_list(body);
                 }
-                steps
             }
             CompoundCommand::For(each) => {
                 for name in each.targets.iter().filter_map(|target| target.name.as_ref()) {
                     self.variables.remove(name.as_str());
                 }
-                vec![self.maybe(|reader| reader.list(&each.body))]
+                self.list(&each.body);
             }
-            CompoundCommand::While(each) => vec![self.repeated(&each.condition, &each.body)],
-            CompoundCommand::Until(each) => vec![self.repeated(&each.condition, &each.body)],
+            CompoundCommand::While(each) => self.list(&each.body),
+            CompoundCommand::Until(each) => self.list(&each.body),
+            CompoundCommand::ArithmeticFor(each) => self.list(&each.body),
             CompoundCommand::Case(case) => {
-                let bodies = case.cases.iter();
-                bodies
-                    .map(|item| self.maybe(|reader| reader.list(&item.body)))
-                    .collect()
+                for item in &case.cases {
+                    self.maybe_list(&item.body);
+                }
             }
-            CompoundCommand::Arithmetic(_) | CompoundCommand::Conditional(_) => Vec::new(),
-            CompoundCommand::ArithmeticFor(each) => vec![self.maybe(|reader| reader.list(&each.body))],
-            CompoundCommand::Select(_)
-            | CompoundCommand::Coproc(_)
-            | CompoundCommand::Repeat(_)
-            | CompoundCommand::Foreach(_)
-            | CompoundCommand::Always(_) => vec![ShellStep::Unreadable],
+            CompoundCommand::Arithmetic(_) | CompoundCommand::Conditional(_) => {}
+            _ => self.commands.push(ShellCommand::default()),
         }
     }
 
-    fn repeated(&mut self, condition: &StmtSeq, body: &StmtSeq) -> ShellStep {
-        self.maybe(|reader| [reader.list(condition), reader.list(body)].concat())
-    }
-
-    fn simple(&mut self, simple: &SimpleCommand, input: Option<String>) -> Vec<ShellStep> {
-        let mut steps = Vec::new();
-        let mut words: Vec<ShellWord> = Vec::new();
+    fn simple(&mut self, simple: &SimpleCommand, input: Option<String>) {
+        let mut words: Vec<String> = Vec::new();
         for word in std::iter::once(&simple.name).chain(&simple.args) {
-            self.substitutions(&word.parts, &mut steps);
+            self.substitutions(&word.parts);
             words.extend(self.words_of(word));
         }
-        // The parser inserts an empty name if there are assignments only.
-        if words
-            .first()
-            .is_none_or(|name| name.text.is_empty() && name.span.is_none())
-        {
-            steps.extend(simple.assignments.iter().map(|assignment| self.assign(assignment)));
-            return steps;
+        match words.first().map_or("", String::as_str) {
+            // The parser inserts an empty name if there are assignments only.
+            "" => simple.assignments.iter().for_each(|assignment| self.assign(assignment)),
+            "cd" => self.now.folder.path = self.now.folder.resolve(words.get(1).map_or("~", String::as_str)),
+            _ => self.commands.push(ShellCommand {
+                words,
+                input,
+                ..self.now.clone()
+            }),
         }
-        // Those in front of a command are only its own.
-        let own = simple
-            .assignments
-            .iter()
-            .map(|assignment| assignment.target.name.to_string());
-        steps.extend(own.map(ShellStep::Sets));
-        let name = words.first().map_or("", |name| &name.text);
-        let body = self.functions.get(name).cloned();
-        let cost = body.as_ref().map_or(1, |body| count(body));
-        let Some(left) = self.commands_left.checked_sub(cost) else {
-            return vec![ShellStep::Unreadable];
-        };
-        self.commands_left = left;
-        match body {
-            // Its parameters are unknown, and it may return early.
-            Some(body) => steps.push(ShellStep::Maybe(body)),
-            None => steps.push(ShellStep::Command(words, input)),
-        }
-        steps
     }
 
-    fn assign(&mut self, assignment: &Assignment) -> ShellStep {
+    fn assign(&mut self, assignment: &Assignment) {
         let name = assignment.target.name.to_string();
-        let value = match &assignment.value {
-            AssignmentValue::Scalar(word) if !assignment.append => Some(self.text_of(&word.parts)),
-            _ => None,
-        };
-        match value.filter(|value| !value.contains(['$', '`'])) {
-            Some(value) => drop(self.variables.insert(name.clone(), value)),
-            None => drop(self.variables.remove(&name)),
+        self.variables.remove(&name);
+        if let AssignmentValue::Scalar(word) = &assignment.value {
+            self.substitutions(&word.parts);
+            let value = self.text_of(&word.parts);
+            if !assignment.append && is_known(&value) {
+                self.variables.insert(name, value);
+            }
         }
-        ShellStep::Sets(name)
     }
 
     /// The commands in `$(…)`.
-    fn substitutions(&mut self, parts: &[WordPartNode], steps: &mut Vec<ShellStep>) {
+    fn substitutions(&mut self, parts: &[WordPartNode]) {
         for part in parts {
             match &part.kind {
                 WordPart::CommandSubstitution { body, .. } | WordPart::ProcessSubstitution { body, .. } => {
-                    steps.push(self.subshell(body, false));
+                    self.subshell(body);
                 }
-                WordPart::DoubleQuoted { parts, .. } => self.substitutions(parts, steps),
+                WordPart::DoubleQuoted { parts, .. } => self.substitutions(parts),
                 _ => {}
             }
         }
     }
 
     /// The fields of a word: the value of an unquoted variable is split at blanks.
-    fn words_of(&self, word: &Word) -> Vec<ShellWord> {
-        let source = word.span.slice(&self.script.text);
+    fn words_of(&self, word: &Word) -> Vec<String> {
+        let source = word.span.slice(self.script);
         let text = self.text_of(&word.parts);
         let is_quoted = source.contains(['"', '\'', '\\']);
-        let range = word.span.start.offset()..word.span.end.offset();
-        if source.starts_with('$') && !is_quoted && source != text && !text.contains(['$', '`']) {
-            return text.split_whitespace().map(ShellWord::plain).collect();
+        if source.starts_with('$') && !is_quoted && source != text && is_known(&text) {
+            return text.split_whitespace().map(str::to_owned).collect();
         }
         // Braces stand for several words.
         let braces = if word.brace_syntax.is_empty() { "" } else { "$" };
-        let span = if source.is_empty() {
-            None
-        } else {
-            self.script.origin(&range)
-        };
-        vec![ShellWord {
-            text: format!("{text}{braces}"),
-            span,
-        }]
+        vec![format!("{text}{braces}")]
     }
 
     fn text_of(&self, parts: &[WordPartNode]) -> String {
         let texts = parts.iter().map(|part| {
-            let source = part.span.slice(&self.script.text);
+            let source = part.span.slice(self.script);
             match &part.kind {
-                WordPart::Literal(literal) => unescape(literal.syntax_str(&self.script.text, part.span)),
-                WordPart::SingleQuoted { value, .. } => value.slice(&self.script.text).to_owned(),
+                WordPart::Literal(literal) => unescape(literal.syntax_str(self.script, part.span)),
+                WordPart::SingleQuoted { value, .. } => value.slice(self.script).to_owned(),
                 WordPart::DoubleQuoted { parts, .. } => self.text_of(parts),
                 _ => fill_variables(source, &self.variables),
             }
@@ -384,8 +269,8 @@ impl ScriptReader<'_> {
         redirects.iter().find_map(|redirect| match &redirect.target {
             RedirectTarget::Heredoc(document) => {
                 let parts = document.body.parts.iter().map(|part| match &part.kind {
-                    HeredocBodyPart::Literal(literal) => literal.syntax_str(&self.script.text, part.span).to_owned(),
-                    _ => part.span.slice(&self.script.text).to_owned(),
+                    HeredocBodyPart::Literal(literal) => literal.syntax_str(self.script, part.span).to_owned(),
+                    _ => part.span.slice(self.script).to_owned(),
                 });
                 Some(parts.collect())
             }
@@ -405,23 +290,4 @@ fn unescape(text: &str) -> String {
         }
     }
     out
-}
-
-/// Whether a command of the steps fulfils a condition. A text that nobody can read does, too.
-pub(super) fn any_command(steps: &[ShellStep], is_it: &impl Fn(&[ShellWord], Option<&str>) -> bool) -> bool {
-    steps.iter().any(|step| match step {
-        ShellStep::Command(words, input) => is_it(words, input.as_deref()),
-        ShellStep::Subshell(steps) | ShellStep::Maybe(steps) => any_command(steps, is_it),
-        ShellStep::Sets(_) | ShellStep::Overwrites(_) => false,
-        ShellStep::Unreadable => true,
-    })
-}
-
-/// The number of commands in steps.
-fn count(steps: &[ShellStep]) -> usize {
-    let each = steps.iter().map(|step| match step {
-        ShellStep::Subshell(steps) | ShellStep::Maybe(steps) => 1 + count(steps),
-        ShellStep::Command(..) | ShellStep::Sets(_) | ShellStep::Overwrites(_) | ShellStep::Unreadable => 1,
-    });
-    each.sum()
 }

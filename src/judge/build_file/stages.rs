@@ -1,10 +1,9 @@
 //! Reads the stages of a Dockerfile with their bases and steps, and expands the variables that it sets itself.
 
 use std::ops::Range;
-use std::rc::Rc;
 
 use super::builder_words::{Variables, assignments, fill_word, raw_words, unquote};
-use super::instructions::{Instruction, JoinedText, SyntaxError, read_instructions};
+use super::instructions::{Instruction, SyntaxError, read_instructions};
 
 /// A stage of a build.
 #[derive(Debug)]
@@ -17,17 +16,13 @@ pub(super) struct BuildStage {
     pub parent: Option<usize>,
     /// Its FROM.
     pub from: StepPlace,
-    /// Whether its FROM names no platform, or the usual one.
-    pub is_usual_platform: bool,
-    /// Whether an earlier stage has the same name.
-    pub is_repeated: bool,
+    /// Whether the usual wheels are others or none there: on Arm, and with musl.
+    pub has_other_wheels: bool,
     pub steps: Vec<BuildStep>,
     /// The variables of its ENV instructions, and of those of its base stages.
     environment: Variables,
-    /// The shell of its RUN instructions, for the stages that start from it.
-    shell: Rc<StageShell>,
-    /// The instructions that run in the stages that start from it.
-    triggers: Vec<Instruction>,
+    /// The program that reads its RUN instructions, and those of the stages that start from it, if it is no shell.
+    foreign: Option<String>,
 }
 
 /// The position of an instruction.
@@ -50,13 +45,12 @@ pub(super) enum StepAction {
     Copy(CopyAction),
     /// ENV.
     Environment(Variables),
-    /// ARG; a name without a value may get one when the image is built.
-    Arguments {
-        names: Vec<String>,
-        values: Variables,
-    },
+    /// The known values of an ARG.
+    Arguments(Variables),
     /// WORKDIR.
     Directory(String),
+    /// USER.
+    User(String),
 }
 
 /// A RUN instruction.
@@ -65,15 +59,13 @@ pub(super) struct RunAction {
     pub program: RunProgram,
     /// Whether files of another stage, another image or the context are mounted.
     pub has_mounted_files: bool,
-    /// The folders in which other files are mounted.
-    pub mounts: Vec<String>,
 }
 
 /// The program of a RUN instruction.
 #[derive(Debug)]
 pub(super) enum RunProgram {
     /// A script for a POSIX shell or bash.
-    Shell(JoinedText),
+    Shell(String),
     /// The words of a command.
     Words(Vec<String>),
     /// A text for another program, named in SHELL.
@@ -88,13 +80,6 @@ pub(super) struct CopyAction {
     /// The source paths, without here-documents.
     pub sources: Vec<String>,
     pub target: String,
-}
-
-/// What reads the text of a RUN instruction.
-#[derive(Debug, PartialEq, Eq)]
-enum StageShell {
-    Shell,
-    Other(String),
 }
 
 /// The names that a shell may have.
@@ -125,9 +110,6 @@ const KEYWORDS: [&str; 18] = [
 /// The maximum number of stages in a file; each may start from any earlier one.
 const STAGES: usize = 1000;
 
-/// The maximum number of ONBUILD instructions that a stage gets from the stages before it.
-const TRIGGERS: usize = 100;
-
 /// The maximum number of variables of a stage; others keep their `$`.
 const VARIABLES: usize = 1000;
 
@@ -152,19 +134,15 @@ pub(super) fn read_stages(text: &str, given: &Variables) -> Result<Vec<BuildStag
             if stages.len() >= STAGES {
                 return Err(fail("there are too many stages"));
             }
-            let mut stage = begin_stage(instruction, &stages, &global, escape).map_err(fail)?;
+            let stage = begin_stage(instruction, &stages, &global, escape).map_err(fail)?;
             // An ARG before the first FROM applies only in stages that declare it again.
             now.clone_from(&stage.environment);
-            let parent = stage.parent.and_then(|parent| stages.get(parent));
-            for trigger in parent.map_or(&[][..], |parent| &parent.triggers) {
-                stage.add(trigger, (&global, given), &mut now, escape);
-            }
             stages.push(stage);
             continue;
         }
         match (&*instruction.keyword, stages.last_mut()) {
             ("ARG", None) => {
-                let text = &instruction.arguments.text;
+                let text = &instruction.arguments;
                 global.extend(assignments(text, &global, escape));
                 global.extend(given_values(text, given, escape));
             }
@@ -193,7 +171,7 @@ fn begin_stage(
     global: &Variables,
     escape: char,
 ) -> Result<BuildStage, &'static str> {
-    let words: Vec<&str> = from.arguments.text.split_whitespace().collect();
+    let words: Vec<&str> = from.arguments.split_whitespace().collect();
     let (base, name) = match words.as_slice() {
         [base] => (base, None),
         [base, word, name] if word.eq_ignore_ascii_case("as") => (base, Some(*name)),
@@ -203,23 +181,15 @@ fn begin_stage(
     let parent = find_stage(stages, &base);
     let before = parent.and_then(|parent| stages.get(parent));
     Ok(BuildStage {
-        is_repeated: name.is_some_and(|name| find_stage(stages, name).is_some()),
-        is_usual_platform: from.flag("platform").is_none_or(is_usual_platform),
+        has_other_wheels: base.contains("alpine") || from.flag("platform").is_some_and(|name| name.contains("arm")),
         name: name.map_or_else(|| stages.len().to_string(), str::to_owned),
         base,
         parent,
         from: place_of(from),
         steps: Vec::new(),
         environment: before.map_or_else(Variables::new, |stage| stage.environment.clone()),
-        shell: before.map_or_else(|| Rc::new(StageShell::Shell), |stage| Rc::clone(&stage.shell)),
-        triggers: Vec::new(),
+        foreign: before.and_then(|stage| stage.foreign.clone()),
     })
-}
-
-/// Whether a platform is the usual one. Without `--platform`, a build has that of its two variables.
-fn is_usual_platform(name: &str) -> bool {
-    let name = name.trim_matches(['$', '{', '}']);
-    matches!(name, "linux/amd64" | "TARGETPLATFORM" | "BUILDPLATFORM")
 }
 
 fn place_of(instruction: &Instruction) -> StepPlace {
@@ -237,20 +207,17 @@ impl BuildStage {
         variables: &mut Variables,
         escape: char,
     ) {
-        let text = &*instruction.arguments.text;
+        let text = &*instruction.arguments;
         let action = match &*instruction.keyword {
             "ARG" => {
                 let names = raw_words(text, escape).filter(|word| !word.contains('='));
                 let known = names.filter_map(|name| Some((name.to_owned(), global.get(name)?.clone())));
-                let own = raw_words(text, escape).filter(|word| word.contains('='));
-                let own = own.flat_map(|word| assignments(word, variables, escape));
+                let own = raw_words(text, escape)
+                    .filter(|word| word.contains('='))
+                    .flat_map(|word| assignments(word, variables, escape));
                 let values: Variables = known.chain(own).chain(given_values(text, given, escape)).collect();
                 extend(variables, &values);
-                let names = raw_words(text, escape).filter_map(|word| word.split('=').next());
-                StepAction::Arguments {
-                    names: names.map(str::to_owned).collect(),
-                    values,
-                }
+                StepAction::Arguments(values)
             }
             "ENV" => {
                 let given = assignments(text, variables, escape);
@@ -259,16 +226,12 @@ impl BuildStage {
                 StepAction::Environment(given)
             }
             "SHELL" => {
-                self.shell = Rc::new(shell_of(&instruction.json_words().unwrap_or_default()));
-                return;
-            }
-            "ONBUILD" => {
-                let trigger = instruction.trigger(escape).filter(|_| self.triggers.len() < TRIGGERS);
-                self.triggers.extend(trigger);
+                self.foreign = foreign_shell(&instruction.json_words().unwrap_or_default());
                 return;
             }
             "WORKDIR" => StepAction::Directory(fill_word(text, variables, escape)),
-            "RUN" => StepAction::Run(run_action(instruction, &self.shell, escape)),
+            "USER" => StepAction::User(fill_word(text, variables, escape)),
+            "RUN" => StepAction::Run(run_action(instruction, self.foreign.as_ref(), escape)),
             "COPY" | "ADD" => StepAction::Copy(copy_action(instruction, variables, escape)),
             _ => return,
         };
@@ -296,52 +259,48 @@ pub(super) fn extend(variables: &mut Variables, more: &Variables) {
     }
 }
 
-fn shell_of(words: &[String]) -> StageShell {
-    let is_shell = |word: &String| SHELLS.contains(&word.rsplit('/').next().unwrap_or_default());
+/// The program of a SHELL instruction, if it is no shell that reads a text.
+fn foreign_shell(words: &[String]) -> Option<String> {
     // The last word makes the shell read a text: `-c`, `-lc`, `-exc`.
     let reads_text = words
         .last()
         .is_some_and(|last| last.starts_with('-') && last.ends_with('c'));
-    if reads_text && words.iter().any(is_shell) {
-        StageShell::Shell
-    } else {
-        StageShell::Other(words.first().cloned().unwrap_or_default())
+    let mut names = words.iter().map(|word| word.rsplit('/').next().unwrap_or_default());
+    if reads_text && names.any(|name| SHELLS.contains(&name)) {
+        return None;
     }
+    words.first().cloned()
 }
 
-fn run_action(run: &Instruction, shell: &StageShell, escape: char) -> RunAction {
-    let text = &*run.arguments.text;
-    let mounts = run.flags.iter().filter_map(|flag| flag.strip_prefix("--mount="));
-    let targets = mounts.clone().flat_map(|mount| mount.split(',')).filter_map(|part| {
-        let (name, value) = part.split_once('=')?;
-        matches!(name, "target" | "dst" | "destination").then(|| value.to_owned())
-    });
-    let targets = targets.collect();
-    let program = match (run.json_words(), shell, run.documents.as_slice()) {
+fn run_action(run: &Instruction, foreign: Option<&String>, escape: char) -> RunAction {
+    let text = &*run.arguments;
+    let mut mounts = run.flags.iter().filter_map(|flag| flag.strip_prefix("--mount="));
+    let program = match (run.json_words(), foreign, run.documents.as_slice()) {
         (Some(words), ..) => RunProgram::Words(words),
-        (None, StageShell::Other(name), _) => RunProgram::Foreign(name.clone()),
+        (None, Some(name), _) => RunProgram::Foreign(name.clone()),
         // The here-document is the script if there is nothing else.
-        (None, _, [only]) if is_one_document(text, escape) => match only.body.text.strip_prefix("#!") {
-            Some(rest) => script_program(rest.lines().next().unwrap_or_default(), &only.body),
-            None => RunProgram::Shell(only.body.clone()),
-        },
+        (None, _, [only]) if is_one_document(text, escape) => {
+            let first = only.body.lines().next().unwrap_or_default();
+            match first.strip_prefix("#!") {
+                Some(program) if !program.ends_with("sh") => RunProgram::Foreign(program.to_owned()),
+                _ => RunProgram::Shell(only.body.clone()),
+            }
+        }
         (None, _, []) => RunProgram::Shell(run.arguments.clone()),
         // BuildKit gives the shell the line, and the documents behind it.
         (None, _, documents) => {
             let mut script = run.arguments.clone();
             for document in documents {
-                script.text.push('\n');
-                script.text.push_str(&document.raw);
-                script.text.push_str(&document.name);
+                script.push('\n');
+                script.push_str(&document.raw);
+                script.push_str(&document.name);
             }
             RunProgram::Shell(script)
         }
     };
     RunAction {
         program,
-        mounts: targets,
         has_mounted_files: mounts
-            .into_iter()
             .any(|mount| !mount.contains("type=") || mount.contains("from=") || mount.contains("type=bind")),
     }
 }
@@ -357,35 +316,18 @@ fn is_one_document(text: &str, escape: char) -> bool {
     })
 }
 
-/// The program of a here-document whose first line names its interpreter.
-fn script_program(first_line: &str, body: &JoinedText) -> RunProgram {
-    let mut words = first_line
-        .split_whitespace()
-        .map(|word| word.rsplit('/').next().unwrap_or_default());
-    let name = words
-        .find(|word| *word != "env" && !word.starts_with('-'))
-        .unwrap_or_default();
-    if SHELLS.contains(&name) {
-        RunProgram::Shell(body.clone())
-    } else {
-        RunProgram::Words(vec![name.to_owned()])
-    }
-}
-
 fn copy_action(copy: &Instruction, variables: &Variables, escape: char) -> CopyAction {
-    let fill = |word: &str| fill_word(word, variables, escape);
-    let mut words: Vec<String> = if let Some(words) = copy.json_words() {
-        words.iter().map(|word| fill(word)).collect()
-    } else {
-        copy.arguments.text.split_whitespace().map(fill).collect()
-    };
+    let mut words = copy
+        .json_words()
+        .unwrap_or_else(|| copy.arguments.split_whitespace().map(str::to_owned).collect());
+    for word in &mut words {
+        *word = fill_word(word, variables, escape);
+    }
     let target = words.pop().unwrap_or_default();
-    let is_document = |word: &String| {
-        copy.documents
-            .iter()
-            .any(|document| word.ends_with(&*document.name) && word.contains("<<"))
-    };
-    words.retain(|word| !is_document(word));
+    words.retain(|word| {
+        let mut documents = copy.documents.iter();
+        !documents.any(|document| word.ends_with(&*document.name) && word.contains("<<"))
+    });
     CopyAction {
         from: copy
             .flag("from")

@@ -62,25 +62,27 @@ pub fn find_tool<'p>(name: &str, profilers: &'p [Profiler]) -> Result<&'p Profil
     found.ok_or_else(|| {
         let lower = name.to_lowercase();
         let names = profilers.iter().flat_map(|profiler| {
-            // Names that start with this word rank above names that only look similar.
-            let begins = |own: &str| match own.strip_prefix(&*lower) {
-                Some(rest) if !rest.starts_with(|next: char| next.is_alphanumeric()) => 1.0,
-                _ => 0.0,
-            };
-            let alike = |own| (strsim::jaro_winkler(&lower, own) + begins(own), own);
-            profiler.names().map(alike).collect::<Vec<_>>()
+            let likeness = profiler.names().map(|own| {
+                let likeness = strsim::jaro_winkler(&lower, own);
+                match own.strip_prefix(&*lower) {
+                    // Names that start with this word rank above names that only look similar.
+                    Some(rest) if !rest.starts_with(|next: char| next.is_alphanumeric()) => (likeness + 1.0, own),
+                    _ => (likeness, own),
+                }
+            });
+            likeness.collect::<Vec<_>>()
         });
         // Typing errors score above 0.75; names that merely share a few letters score below.
         let mut near: Vec<(f64, &str)> = names.filter(|(alike, _)| *alike > 0.75).collect();
         near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-        let near: Vec<&str> = near.into_iter().take(4).map(|(_, own)| own).collect();
-        let near = if near.is_empty() {
+        let listed: Vec<&str> = near.into_iter().take(4).map(|(_, own)| own).collect();
+        let hint = if listed.is_empty() {
             String::new()
         } else {
-            format!("; near to it are {}", near.join(", "))
+            format!("; near to it are {}", listed.join(", "))
         };
         format!(
-            "there is no tool \"{}\"{near}; cupti-audit advise lists them",
+            "there is no tool \"{}\"{hint}; cupti-audit advise lists them",
             image_linkage::escape::escape_bytes(name.as_bytes())
         )
     })
@@ -94,8 +96,10 @@ pub fn tools_of_phase<'p>(phase: &Phase, knowledge: &'p Knowledge) -> Vec<&'p Pr
         // A user's phase has no entry in the advice.
         None => phase.profilers.accepted_ids().collect(),
     };
-    let named = |id: &&str| profilers.iter().find(|profiler| profiler.id == **id);
-    ids.iter().filter_map(named).collect()
+    let tools = ids
+        .iter()
+        .filter_map(|id| profilers.iter().find(|profiler| profiler.id == **id));
+    tools.collect()
 }
 
 /// Advises on the named tools, or else on the demands and tools of `phase`. Without a CUDA version it uses the newest
@@ -125,8 +129,8 @@ pub fn advise_on_tools<'p>(
     // Tools that bundle CUPTI, such as Nsight Systems, need nothing installed.
     if demands || advice.tools.iter().any(|tool| tool.profile.cupti == CuptiNeed::InImage) {
         let wished = demanding.map(|phase| demanded_apis(phase, knowledge, &chosen));
-        let apis = wished.unwrap_or_default().into_iter().map(|api| (api, false));
-        let apis: Vec<_> = apis.chain(tool_apis(knowledge, &advice.tools)).collect();
+        let mut apis: Vec<_> = wished.unwrap_or_default().into_iter().map(|api| (api, false)).collect();
+        apis.extend(tool_apis(knowledge, &advice.tools));
         (advice.files, advice.not_in_release) = files(knowledge, &apis, &chosen);
         advice.sources = sources(knowledge, &chosen);
         advice.release = Some(chosen);
@@ -137,11 +141,12 @@ pub fn advise_on_tools<'p>(
 /// The APIs that a Dockerfile for the phase installs: the first alternative that the release has.
 fn demanded_apis(phase: &Phase, knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<&'static CuptiApi> {
     let wishes = phase.wished_apis(knowledge.tables);
-    let of_release = |apis: Vec<&'static CuptiApi>| {
-        let has = apis.iter().find(|api| chosen.release.has(api));
-        has.or(apis.first()).copied()
-    };
-    wishes.filter_map(of_release).collect()
+    wishes
+        .filter_map(|apis| {
+            let has = apis.iter().find(|api| chosen.release.has(api));
+            has.or(apis.first()).copied()
+        })
+        .collect()
 }
 
 fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, String> {
@@ -150,21 +155,17 @@ fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, S
         [major, minor, ..] => Some((*major, *minor)),
         _ => None,
     };
-    let newest = || {
-        versions
-            .iter()
-            .rev()
-            // CUDA 13 needs driver 580 or later, which many hosts lack. 12 is the safer default.
-            .find_map(|version| of(version).filter(|(major, _)| *major == 12))
-    };
-    let wanted = match cuda {
-        Some(text) => parse_cuda_version(text).ok_or_else(|| {
+    let wanted = if let Some(text) = cuda {
+        parse_cuda_version(text).ok_or_else(|| {
             format!(
                 "{:?} is no version of CUDA; expected one such as 12.4",
                 image_linkage::escape::escape_bytes(text.as_bytes())
             )
-        })?,
-        None => newest().unwrap_or((12, 0)),
+        })?
+    } else {
+        // CUDA 13 needs driver 580 or later, which many hosts lack. 12 is the safer default.
+        let mut newest = versions.iter().rev().filter_map(|version| of(version));
+        newest.find(|(major, _)| *major == 12).unwrap_or((12, 0))
     };
     if !knowledge.tables.was_released(wanted) {
         let (major, minor) = wanted;
@@ -173,8 +174,11 @@ fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, S
         ));
     }
     let mut not_newer = versions.iter().filter(|version| of(version) <= Some(wanted));
-    let sizes_of = not_newer.next_back().or(versions.first()).copied();
-    let sizes_of = sizes_of.ok_or("no release of CUPTI is known")?;
+    let sizes_of = not_newer
+        .next_back()
+        .or(versions.first())
+        .copied()
+        .ok_or("no release of CUPTI is known")?;
     Ok(AdvisedRelease {
         release: knowledge
             .library
@@ -261,12 +265,16 @@ fn sources(knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<InstallSource>
     let conda = library.conda.iter().filter(|conda| conda.is_of(release.cuda.0));
     let of_conda = conda.map(|conda| ("{conda}", &*conda.name));
     let gaps: Vec<(&str, &str)> = of_release.into_iter().chain(of_wheel).chain(of_conda).collect();
-    let packages = || tables.packages.own.iter().filter(|own| own.cuda == cuda);
-    let fill = |source: &InstallSource| match source.filled(&gaps) {
-        Some(filled) => vec![filled],
-        None => packages().filter_map(|own| of_distribution(source, own)).collect(),
-    };
-    tables.sources.iter().flat_map(fill).collect()
+    let mut filled = Vec::new();
+    for source in &tables.sources {
+        if let Some(own) = source.filled(&gaps) {
+            filled.push(own);
+            continue;
+        }
+        let packages = tables.packages.own.iter().filter(|own| own.cuda == cuda);
+        filled.extend(packages.filter_map(|own| of_distribution(source, own)));
+    }
+    filled
 }
 
 /// The source for a distribution's own package.
@@ -297,10 +305,12 @@ impl ToolAdvice<'_> {
 
     /// The bytes that the tools need, without and with all their options.
     pub fn bytes(&self) -> (u64, u64) {
-        let sum = |with: fn(&&FileNeed) -> bool| {
-            let files = self.files.iter().filter(with);
-            files.filter_map(|file| file.bytes).sum()
-        };
-        (sum(|file| !file.optional), sum(|_| true))
+        let (mut needed, mut all) = (0, 0);
+        for file in &self.files {
+            let bytes = file.bytes.unwrap_or(0);
+            all += bytes;
+            needed += if file.optional { 0 } else { bytes };
+        }
+        (needed, all)
     }
 }

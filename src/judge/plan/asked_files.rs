@@ -25,7 +25,7 @@ struct WelcomeApi<'f> {
 
 impl<'f> AskedFiles<'f> {
     pub(super) fn gather(facts: &'f ImageFacts, profilers: &[Profiler], phase: &Phase) -> Self {
-        let askers = facts.apis.iter();
+        let askers = facts.answers.apis.iter();
         // A file that is loaded with or without the container runtime stays: the plan must hold in both cases.
         let reaches: Vec<&CuptiAccess> = askers
             .flat_map(|asker| [&asker.reach.as_is, &asker.reach.nvidia])
@@ -39,7 +39,8 @@ impl<'f> AskedFiles<'f> {
                 .collect(),
         });
         let leveled = facts
-            .dead_weight
+            .weight
+            .files
             .iter()
             .filter(|file| facts::is_for_processor(&file.path));
         Self {
@@ -78,7 +79,7 @@ fn got_of<'f>(library: &ApiLibrary, reaches: &[&'f CuptiAccess]) -> BTreeSet<&'f
     let companions = reaches.iter().flat_map(|reach| &reach.companions);
     companions
         .filter(|companion| companion.library == library.name && companion.got == library.got)
-        .filter_map(|companion| companion.real_path.as_ref())
+        .filter_map(|companion| companion.answer.real_path())
         .collect()
 }
 

@@ -49,8 +49,9 @@ fn cuda(facts: &ImageFacts) -> Vec<String> {
     if !of_copies.is_empty() {
         return of_copies.into_iter().collect();
     }
-    let named = facts.image.config.env("CUDA_VERSION");
+    let named = facts.image.config.env("CUDA_VERSION").into_iter();
     // The variable is untrusted text and may contain control characters.
-    let named = named.map(|version| image_linkage::escape::escape_bytes(version.as_bytes()));
-    named.into_iter().collect()
+    named
+        .map(|version| image_linkage::escape::escape_bytes(version.as_bytes()))
+        .collect()
 }

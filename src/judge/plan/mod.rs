@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::facts::software::related_software::MisnamedLibrary;
 use crate::facts::{ImageFacts, opened_object};
-use crate::judge::rule::{self, Finding, Rule, RuleSubject, Severity};
+use crate::judge::rule::{self, Finding, Hit, Rule, Severity};
 use crate::knowledge::{Phase, Profiler};
 use image_linkage::path::RootPath;
 
@@ -92,8 +92,8 @@ pub struct PlanInput<'a> {
     pub facts: &'a ImageFacts,
     /// All rules; every phase is judged by all of them.
     pub rules: &'a [Rule],
-    /// The subjects of the facts.
-    pub subjects: &'a [RuleSubject],
+    /// What the checks find in the facts.
+    pub hits: &'a [Hit],
     /// All known profiling tools, in the image or not.
     pub profilers: &'a [Profiler],
     /// The assessments of the tools in this image.
@@ -109,29 +109,29 @@ pub fn add_unmet_needs(known: &PlanInput<'_>, phase: &Phase, unmet: &[UnmetDeman
     }
     let mut untold = Vec::new();
     for demand in unmet {
-        match unmet_need::telling_finding(known.facts, known.rules, findings, demand) {
+        match unmet_need::telling_finding(known.facts, findings, demand) {
             Some(finding) => finding.severity = finding.severity.max(demand.level.severity()),
             None => untold.push(demand.clone()),
         }
     }
-    let needs = unmet_need::need_subjects(known.facts, known.tools, &untold, phase);
-    findings.extend(rule::judge_subjects(known.rules, &needs, std::slice::from_ref(phase)));
+    let needs = unmet_need::find_needs(known.facts, known.tools, &untold, phase);
+    findings.extend(rule::judge_hits(known.rules, &needs, std::slice::from_ref(phase)));
     rule::sort_findings(findings);
 }
 
 /// Reports packages that list a library which `phase` needs but no longer contain it.
 fn package_findings(known: &PlanInput<'_>, phase: &Phase, unmet: &[UnmetDemand]) -> Vec<Finding> {
     let needed = unmet.iter().filter(|demand| demand.level == DemandLevel::Needs);
-    let names = needed.flat_map(|demand| demand.missing_libraries(known.facts));
-    let names: BTreeSet<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
-    let subjects = RuleSubject::of_incomplete_packages(known.facts, &names);
-    rule::judge_subjects(known.rules, &subjects, std::slice::from_ref(phase))
+    let missing = needed.flat_map(|demand| demand.missing_libraries(known.facts));
+    let names: BTreeSet<Vec<u8>> = missing.map(<[u8]>::to_vec).collect();
+    let hits = rule::incomplete_packages(known.facts, &names);
+    rule::judge_hits(known.rules, &hits, std::slice::from_ref(phase))
 }
 
 /// Judges how an image fits `phase`.
 pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
     let facts = known.facts;
-    let mut findings = rule::judge_subjects(known.rules, known.subjects, std::slice::from_ref(phase));
+    let mut findings = rule::judge_hits(known.rules, known.hits, std::slice::from_ref(phase));
     let unmet = phase_demand::find_unmet_demands(facts, known.tools, phase);
     add_unmet_needs(known, phase, &unmet, &mut findings);
     // The findings are sorted by severity, highest first.
@@ -170,16 +170,16 @@ pub fn unneeded_files(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase)
 }
 
 fn gets_wrong_soname(facts: &ImageFacts, phase: &Phase) -> bool {
-    let found = opened_object(&facts.plain.as_is.resolution);
+    let found = opened_object(&facts.answers.plain.as_is.resolution);
     let is_it =
         |path: &RootPath| found.is_some_and(|object| *path == object.real_path || *path.absolute() == *object.path);
     // A consumer may request another name than a plain process, and reach the library through a misleading link.
     let is_got = |name: &MisnamedLibrary| {
         let (real, own) = (name.target.as_ref().unwrap_or(&name.path), name.path.name());
-        let mut consumers = facts.consumers.iter().map(|consumer| &consumer.outcome.as_is);
+        let mut consumers = facts.answers.consumers.iter().map(|consumer| &consumer.outcome.as_is);
         consumers.any(|gets| {
-            let by_name = gets.path.as_ref().is_some_and(|path| path.ends_with(own));
-            by_name && gets.real_path.as_ref() == Some(real)
+            let file = gets.answer.file();
+            file.is_some_and(|file| file.path.ends_with(own) && file.real_path == *real)
         })
     };
     let mut misnamed = facts.related.misnamed.iter();

@@ -9,7 +9,6 @@ use crate::facts::{ApiAvailability, CuptiConsumer, CuptiProcess, ImageFacts, Pro
 use crate::judge::rule::Evidence;
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{IdChoice, Phase, Profiler};
-use image_linkage::loader::trace_lines;
 
 /// How strongly a phase demands something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,10 +50,14 @@ struct ServedTool<'a> {
 /// The CUPTI demands of `phase` that its processes do not get; `tools` are the assessments of all tools.
 pub(super) fn find_unmet_demands(facts: &ImageFacts, tools: &[ToolAssessment<'_>], phase: &Phase) -> Vec<UnmetDemand> {
     let served = served_tools(facts, tools, phase);
-    let programs = facts.apis.iter().filter_map(|process| lost_program(facts, process));
+    let programs = facts
+        .answers
+        .apis
+        .iter()
+        .filter_map(|process| lost_program(facts, process));
     let mut unmet: Vec<UnmetDemand> = programs.collect();
     let may_do = |it: &&CuptiProcess| may_serve(facts, tools, phase, it);
-    let mut anybody: Vec<&CuptiProcess> = facts.apis.iter().filter(may_do).collect();
+    let mut anybody: Vec<&CuptiProcess> = facts.answers.apis.iter().filter(may_do).collect();
     // If programs request CUPTI, a plain process that gets it does not help them.
     let asks = |it: &&CuptiProcess| consumer_of(facts, it).is_some_and(|consumer| consumer.unreachable().is_none());
     if anybody.iter().any(asks) {
@@ -72,7 +75,7 @@ pub(super) fn find_unmet_demands(facts: &ImageFacts, tools: &[ToolAssessment<'_>
 }
 
 fn consumer_of<'f>(facts: &'f ImageFacts, process: &CuptiProcess) -> Option<&'f CuptiConsumer> {
-    facts.consumers.get(process.consumer?)
+    facts.answers.consumers.get(process.consumer?)
 }
 
 /// A program that fails to load, or uses no GPU, because libcupti is missing.
@@ -99,7 +102,7 @@ fn served_tools<'a>(facts: &'a ImageFacts, tools: &[ToolAssessment<'a>], phase: 
             consumer_of(facts, process)
                 .is_some_and(|consumer| consumer.unreachable().is_none() && runs_tool(consumer, entry.profiler, tools))
         };
-        let processes: Vec<&CuptiProcess> = facts.apis.iter().filter(of_tool).collect();
+        let processes: Vec<&CuptiProcess> = facts.answers.apis.iter().filter(of_tool).collect();
         let profiler = entry.profiler;
         let built_without = build_without(facts, profiler).filter(|_| processes.is_empty());
         // A wheel with CUPTI linked in requests nothing, but its profiler works or may work.
@@ -227,7 +230,7 @@ fn lack(facts: &ImageFacts, processes: &[&CuptiProcess], wish: &IdChoice, level:
     // A gap already reports what only a run can show.
     let is_open = |it: &&CuptiProcess| match consumer_of(facts, it) {
         Some(consumer) => consumer.open.is_some(),
-        None => facts.status_is_open.is_some() || facts.command_is_undecided(),
+        None => facts.answers.status_is_open.is_some() || facts.command_is_undecided(),
     };
     if processes.iter().any(is_open) {
         return None;
@@ -263,10 +266,10 @@ fn reason(
     match cause {
         ApiAvailability::NoLibrary => match process.reach.as_is.missing(api).next() {
             Some(missing) => {
-                let lines = trace_lines(&missing.trace, &missing.objects);
+                let lines = missing.answer.search.lines();
                 let said = format!(
                     "{who} gets libcupti, but not a library that belongs beside it: {}",
-                    missing.message
+                    missing.answer.message()
                 );
                 (said, lines.into_iter().map(Evidence::Searched).collect())
             }
@@ -283,7 +286,7 @@ fn no_cupti(facts: &ImageFacts, process: &CuptiProcess) -> String {
             let words = load_failure(&consumer.outcome.as_is).unwrap_or_default();
             format!("{} does not get libcupti: {words}", consumer.name)
         }
-        None if facts.apis.iter().any(|other| other.reach.as_is.cupti.is_some()) => {
+        None if facts.answers.apis.iter().any(|other| other.reach.as_is.cupti.is_some()) => {
             "a program that opens libcupti by its name does not get it".to_owned()
         }
         None => "no process gets libcupti".to_owned(),
@@ -318,7 +321,7 @@ impl UnmetDemand {
     /// Whether installing CUPTI can meet the demand. A program that requests a relative path depends on its working
     /// directory.
     pub fn is_curable(&self, facts: &ImageFacts) -> bool {
-        let consumer = self.consumer.and_then(|number| facts.consumers.get(number));
+        let consumer = self.consumer.and_then(|number| facts.answers.consumers.get(number));
         let is_relative = |wants: &[u8]| wants.contains(&b'/') && !wants.starts_with(b"/");
         // CUPTI does not help a program that exits earlier either.
         !self.needs_other_build
@@ -327,7 +330,11 @@ impl UnmetDemand {
 
     /// The companion libraries of libcupti that the APIs need and the process does not get.
     pub(super) fn missing_libraries<'f>(&'f self, facts: &'f ImageFacts) -> impl Iterator<Item = &'f [u8]> {
-        let processes = facts.apis.iter().filter(|process| process.consumer == self.consumer);
+        let processes = facts
+            .answers
+            .apis
+            .iter()
+            .filter(|process| process.consumer == self.consumer);
         let processes = processes.filter(|_| self.cause == ApiAvailability::NoLibrary);
         let missing = processes.flat_map(|process| self.apis.iter().flat_map(|api| process.reach.as_is.missing(api)));
         missing.map(|companion| &*companion.name)

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::asked_files::AskedFiles;
 use crate::facts::weight::dead_weight::HardLinks;
 use crate::facts::{self, DeadWeightFile, FileReference, FileReferrer, ImageFacts, ReferenceKind};
-use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{Phase, Profiler};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
@@ -41,7 +40,7 @@ pub(super) struct RetentionSplit {
 pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -> RetentionSplit {
     let mut stays: BTreeMap<&RootPath, String> = BTreeMap::new();
     let asked = AskedFiles::gather(facts, profilers, phase);
-    for file in &facts.dead_weight {
+    for file in &facts.weight.files {
         // Reports show the first reason that holds.
         let why = allowed(facts, phase, file).or_else(|| used(facts, file));
         if let Some(why) = why.or_else(|| asked.why(file)) {
@@ -57,7 +56,7 @@ pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phas
         keep: Vec::new(),
         drop: Vec::new(),
     };
-    for file in &facts.dead_weight {
+    for file in &facts.weight.files {
         match stays.get(&file.path) {
             Some(why) if speaks_of(phase, file) => split.keep.push(item(facts, file, why.clone())),
             None if phase.dead_weight.forbids.iter().any(|kind| *kind == file.kind) => {
@@ -76,8 +75,8 @@ pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phas
 /// Leaves the size of a file with hard links at one of its names. Removing some of the names frees nothing.
 fn count_hard_links_once(facts: &ImageFacts, split: &mut RetentionSplit) {
     let links = |item: &PlanItem| {
-        let at = facts.dead_weight.binary_search_by(|file| file.path.cmp(&item.path));
-        facts.dead_weight.get(at.ok()?)?.links
+        let at = facts.weight.files.binary_search_by(|file| file.path.cmp(&item.path));
+        facts.weight.files.get(at.ok()?)?.links
     };
     let mut dropped: BTreeMap<NodeId, usize> = BTreeMap::new();
     for HardLinks { file, .. } in split.drop.iter().filter_map(links) {
@@ -107,7 +106,7 @@ fn speaks_of(phase: &Phase, file: &DeadWeightFile) -> bool {
 }
 
 fn item(facts: &ImageFacts, file: &DeadWeightFile, because: String) -> PlanItem {
-    let links = facts.dead_weight_links.get(&file.path);
+    let links = facts.weight.links.get(&file.path);
     PlanItem {
         path: file.path.clone(),
         kind: file.kind,
@@ -124,14 +123,14 @@ fn allowed(facts: &ImageFacts, phase: &Phase, file: &DeadWeightFile) -> Option<S
         return Some(format!("{} allows it", phase.name));
     }
     let kind = facts.tables.dead_weight.find_kind(file.kind)?;
-    let uses = |id: &&str| kind.profilers.iter().any(|own| own == id);
-    let tool = phase.profilers.accepted_ids().find(uses)?;
+    let mut tools = phase.profilers.accepted_ids();
+    let tool = tools.find(|id| kind.profilers.iter().any(|own| own == id))?;
     Some(format!("{tool} uses it"))
 }
 
 /// Why it is used: something executes it, or opens it other than by a name in an object.
 fn used(facts: &ImageFacts, file: &DeadWeightFile) -> Option<String> {
-    let used = facts.dead_weight_uses.iter().find(|used| used.kind == file.kind)?;
+    let used = facts.weight.uses.iter().find(|used| used.kind == file.kind)?;
     Some(format!("{} ({})", used.why, used.by))
 }
 
@@ -139,11 +138,11 @@ fn used(facts: &ImageFacts, file: &DeadWeightFile) -> Option<String> {
 fn serve<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f RootPath, String>) -> bool {
     let before = stays.len();
     let is_forbidden = |file: &DeadWeightFile| phase.dead_weight.forbids.iter().any(|kind| *kind == file.kind);
-    let staying = facts.dead_weight.iter();
+    let staying = facts.weight.files.iter();
     let staying = staying.filter(|file| stays.contains_key(&file.path) || !is_forbidden(file));
     // One file per kind is enough for the reason.
     let staying: BTreeMap<&str, &RootPath> = staying.map(|file| (file.kind, &file.path)).collect();
-    for file in &facts.dead_weight {
+    for file in &facts.weight.files {
         let kind = facts.tables.dead_weight.find_kind(file.kind);
         let mut served = kind.into_iter().flat_map(|kind| &kind.serves);
         if let Some(user) = served.find_map(|kind| staying.get(kind.as_str())) {
@@ -158,8 +157,11 @@ fn serve<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f Root
 /// The names of the consumers that get each copy.
 fn users_of_copies(facts: &ImageFacts) -> BTreeMap<&RootPath, BTreeSet<&str>> {
     let mut users: BTreeMap<&RootPath, BTreeSet<&str>> = BTreeMap::new();
-    for copy in &facts.copies {
-        let names = copy.used_by.iter().filter_map(|number| facts.consumers.get(*number));
+    for copy in &facts.answers.copies {
+        let names = copy
+            .used_by
+            .iter()
+            .filter_map(|number| facts.answers.consumers.get(*number));
         let of_copy = users.entry(&copy.real_path).or_default();
         of_copy.extend(names.map(|user| &*user.name));
     }
@@ -168,12 +170,14 @@ fn users_of_copies(facts: &ImageFacts) -> BTreeMap<&RootPath, BTreeSet<&str>> {
 
 /// Why a removable file, loaded by these consumers, is not needed.
 fn idle(facts: &ImageFacts, users: Option<&BTreeSet<&str>>, file: &DeadWeightFile) -> String {
-    let needs = |api: &&CuptiApi| {
-        let named = |stem: &str| file.path.name().starts_with(stem.as_bytes());
+    let mut apis: Vec<&str> = Vec::new();
+    for api in &facts.tables.apis {
+        let mut libraries = api.libraries.iter();
         // No process gets this API, so its file is recognized by name alone.
-        api.libraries.iter().any(|library| named(library.stem()))
-    };
-    let apis: Vec<&str> = facts.tables.apis.iter().filter(needs).map(|api| &*api.name).collect();
+        if libraries.any(|library| file.path.name().starts_with(library.stem().as_bytes())) {
+            apis.push(&api.name);
+        }
+    }
     if let Some(users) = users.filter(|users| !users.is_empty()) {
         let users: Vec<&str> = users.iter().copied().collect();
         return format!("loaded only by {}, and only to profile", users.join(", "));
@@ -181,19 +185,21 @@ fn idle(facts: &ImageFacts, users: Option<&BTreeSet<&str>>, file: &DeadWeightFil
     if apis.is_empty() {
         return "nothing in the image is known to need it".to_owned();
     }
-    let apis = apis.join(", ");
-    format!("only for CUPTI's {apis}; nothing else in the image is known to need it")
+    format!(
+        "only for CUPTI's {}; nothing else in the image is known to need it",
+        apis.join(", ")
+    )
 }
 
 /// Keeps files that a remaining object or setting references.
 fn follow<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f RootPath, String>) {
     let is_forbidden = |path: &RootPath| {
-        let at = facts.dead_weight.binary_search_by(|file| file.path.cmp(path));
-        let file = at.ok().and_then(|at| facts.dead_weight.get(at));
+        let at = facts.weight.files.binary_search_by(|file| file.path.cmp(path));
+        let file = at.ok().and_then(|at| facts.weight.files.get(at));
         file.is_some_and(|file| phase.dead_weight.forbids.iter().any(|kind| *kind == file.kind))
     };
     // Files that are not forbidden always stay, and so do all files that they reference.
-    facts::keep_referenced(&facts.references, stays, is_forbidden, words);
+    facts::keep_referenced(&facts.weight.references, stays, is_forbidden, words);
 }
 
 /// A reference as text.

@@ -1,10 +1,9 @@
-//! Turns the unmet needs and broken prohibitions of a phase into rule subjects, so that each reason of a verdict is a
-//! finding.
+//! Finds the unmet needs and broken prohibitions of a phase, so that each reason of a verdict is a finding.
 
 use super::phase_demand::{DemandLevel, UnmetDemand};
 use super::profilers::{ReadinessState, ToolAssessment};
 use crate::facts::{ApiAvailability, ImageFacts};
-use crate::judge::rule::{Finding, Rule, RuleCure, RuleSubject, Severity, SubjectKind, UnmetNeed};
+use crate::judge::rule::{Evidence, Explains, Finding, Hit, Rule, RuleCure, Severity, Shown};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{IdChoice, Phase};
 
@@ -26,36 +25,65 @@ impl DemandLevel {
     }
 }
 
+/// Something that a phase needs, wants or forbids, but the image does not satisfy.
+struct UnmetNeed {
+    /// The display name of the API or tool.
+    what: String,
+    /// Why it cannot be used, or that a forbidden one can be used.
+    words: String,
+    /// The loader's search, if one failed.
+    evidence: Vec<Evidence>,
+    /// Whether only another build of the program has it.
+    other_build: bool,
+}
+
+impl UnmetNeed {
+    /// The hit for a phase; `level` is the key in the phase's file: `needs`, `wants` or `forbids`.
+    fn hit(self, phase: &Phase, level: &'static str) -> Hit {
+        let rule = if self.other_build {
+            "built-without-cupti"
+        } else {
+            "phase-need-unmet"
+        };
+        Hit::new(rule)
+            .value("phase", Shown::known(phase.name.clone()))
+            .value("level", level)
+            .value("what", Shown::known(self.what))
+            .value("why", Shown::known(self.words))
+            .raise_if("needed", level == DemandLevel::Needs.name())
+            .shown_by(self.evidence)
+    }
+}
+
 /// The unmet needs of `phase`; `tools` are the assessments of the profiling tools.
-pub(super) fn need_subjects(
+pub(super) fn find_needs(
     facts: &ImageFacts,
     tools: &[ToolAssessment<'_>],
     demands: &[UnmetDemand],
     phase: &Phase,
-) -> Vec<RuleSubject> {
+) -> Vec<Hit> {
+    let mut hits = Vec::new();
     // A separate rule covers programs that fail in every phase.
     let of_apis = demands.iter().filter(|demand| !demand.apis.is_empty());
-    let mut subjects: Vec<RuleSubject> = join_causes(of_apis)
-        .iter()
-        .map(|demand| {
-            let need = UnmetNeed {
-                what: demand.api_words(),
-                words: demand.words.clone(),
-                evidence: demand.evidence.clone(),
-                other_build: demand.needs_other_build,
-            };
-            RuleSubject::of_unmet_need(&phase.name, demand.level.name(), need)
-        })
-        .collect();
+    for demand in join_causes(of_apis) {
+        let level = demand.level.name();
+        let need = UnmetNeed {
+            what: demand.api_words(),
+            words: demand.words,
+            evidence: demand.evidence,
+            other_build: demand.needs_other_build,
+        };
+        hits.push(need.hit(phase, level));
+    }
     for (level, wishes) in [
         (DemandLevel::Needs, &phase.profilers.needs),
         (DemandLevel::Wants, &phase.profilers.wants),
     ] {
-        let tools = wishes.iter().filter_map(|wish| no_tool(tools, wish));
-        subjects.extend(tools.map(|need| RuleSubject::of_unmet_need(&phase.name, level.name(), need)));
+        let needs = wishes.iter().filter_map(|wish| no_tool(tools, wish));
+        hits.extend(needs.map(|need| need.hit(phase, level.name())));
     }
-    subjects.extend(forbidden(facts, tools, phase));
-    subjects
+    hits.extend(forbidden(facts, tools, phase));
+    hits
 }
 
 /// Merges demands with the same cause: one missing companion library can block several APIs in every program.
@@ -88,7 +116,7 @@ fn join_causes<'d>(demands: impl Iterator<Item = &'d UnmetDemand>) -> Vec<UnmetD
 }
 
 /// The things that the phase forbids and the image provides.
-fn forbidden(facts: &ImageFacts, tools: &[ToolAssessment<'_>], phase: &Phase) -> Vec<RuleSubject> {
+fn forbidden(facts: &ImageFacts, tools: &[ToolAssessment<'_>], phase: &Phase) -> Vec<Hit> {
     let apis = phase.apis.forbids.iter().filter_map(|id| facts.tables.find_api(id));
     let usable = apis.filter(|api| anybody(facts, api)).map(|api| UnmetNeed {
         what: format!("CUPTI's {} API", api.name),
@@ -105,23 +133,21 @@ fn forbidden(facts: &ImageFacts, tools: &[ToolAssessment<'_>], phase: &Phase) ->
         evidence: Vec::new(),
         other_build: false,
     });
-    let all = usable.chain(ready);
-    all.map(|need| RuleSubject::of_unmet_need(&phase.name, "forbids", need))
-        .collect()
+    usable.chain(ready).map(|need| need.hit(phase, "forbids")).collect()
 }
 
 /// Whether any process of the image can use an API.
 fn anybody(facts: &ImageFacts, api: &CuptiApi) -> bool {
-    let mut askers = facts.apis.iter();
+    let mut askers = facts.answers.apis.iter();
     askers.any(|asker| asker.reach.as_is.usable(&api.id) == ApiAvailability::Yes)
 }
 
 /// Whether findings of `rule` with this usual severity become errors if they are why `phase` fails, see
 /// [`telling_finding`].
 pub fn may_fail_phase(rule: &Rule, phase: &Phase, usual: Option<Severity>) -> bool {
-    let is_about = match rule.kind {
-        SubjectKind::Image | SubjectKind::Copy | SubjectKind::DanglingLink => usual >= Some(Severity::Warning),
-        SubjectKind::Failure | SubjectKind::Unserved => usual.is_some(),
+    let is_about = match rule.explains {
+        Some(Explains::Image | Explains::Copy | Explains::Link) => usual >= Some(Severity::Warning),
+        Some(Explains::Program) => usual.is_some(),
         _ => false,
     };
     is_about && rule.cured_by == Some(RuleCure::InstallCupti) && !phase.apis.needs.is_empty()
@@ -130,37 +156,33 @@ pub fn may_fail_phase(rule: &Rule, phase: &Phase, usual: Option<Severity>) -> bo
 /// The finding of the highest severity that explains a demand, so that one cause is one finding.
 pub(super) fn telling_finding<'f>(
     facts: &ImageFacts,
-    rules: &[Rule],
     findings: &'f mut [Finding],
     demand: &UnmetDemand,
 ) -> Option<&'f mut Finding> {
-    let consumer = demand.consumer.and_then(|number| facts.consumers.get(number));
+    let consumer = demand.consumer.and_then(|number| facts.answers.consumers.get(number));
     let is_of_object = |finding: &Finding| {
         let mut places = finding.locations.iter();
         consumer.is_none_or(|consumer| places.any(|place| place.path == consumer.object))
     };
     let tells = |finding: &&mut Finding| {
-        let Some(rule) = rules.iter().find(|rule| rule.id == finding.rule) else {
-            return false;
-        };
         // A finding below error explains the demand only if installing CUPTI fixes it.
-        let is_cause = finding.severity == Severity::Error || rule.cured_by == Some(RuleCure::InstallCupti);
+        let is_cause = finding.severity == Severity::Error || finding.cured_by == Some(RuleCure::InstallCupti);
         let is_grave = finding.severity >= Severity::Warning;
-        let is_about = match rule.kind {
-            SubjectKind::Image | SubjectKind::Copy => is_grave,
-            SubjectKind::DanglingLink => is_grave && consumer.is_none(),
+        let is_about = match finding.explains {
+            Some(Explains::Image | Explains::Copy) => is_grave,
+            Some(Explains::Link) => is_grave && consumer.is_none(),
             // The program that would load it does not start.
-            SubjectKind::Command => {
-                let mut consumers = facts.consumers.iter();
+            Some(Explains::Command) => {
+                let mut consumers = facts.answers.consumers.iter();
                 match consumer {
                     Some(consumer) => facts.ends_with_command(consumer),
                     None => consumers.any(|consumer| facts.ends_with_command(consumer)),
                 }
             }
-            SubjectKind::Failure | SubjectKind::Unserved | SubjectKind::Start => is_of_object(finding),
+            Some(Explains::Program | Explains::Start) => is_of_object(finding),
             _ => false,
         };
-        let is_package = rule.kind == SubjectKind::PackageFiles && {
+        let is_package = finding.explains == Some(Explains::Package) && {
             let mut packages = facts.related.incomplete.iter();
             let package = packages.find(|package| finding.locations.iter().any(|place| place.path == package.list));
             let lacks = |name: &[u8]| package.is_some_and(|package| package.lacks(name));

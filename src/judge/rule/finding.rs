@@ -1,8 +1,8 @@
 //! A rule's finding in an image, and its location.
 
-use super::subject::{Evidence, StoppedWork};
+use super::{Evidence, StoppedWork};
 use crate::facts::OwnerKind;
-use crate::knowledge::rule::Severity;
+use crate::knowledge::rule::{Explains, RuleCure, Severity};
 use image_linkage::path::RootPath;
 
 /// A rule's finding.
@@ -33,6 +33,12 @@ pub struct Finding {
     pub stops: StoppedWork,
     /// The rule of another finding whose fix also fixes this one.
     pub follows: Option<String>,
+    /// What it explains, from its rule.
+    pub explains: Option<Explains>,
+    /// The Dockerfile step that fixes it, from its rule.
+    pub cured_by: Option<RuleCure>,
+    /// Whether it describes a defect of one file that causes other findings, from its rule.
+    pub first_cause: bool,
     /// Why it does not count, if the project's config suppresses it.
     pub suppressed: Option<SuppressionMark>,
 }

@@ -9,7 +9,7 @@ fn read(of_user: &str) -> Result<KnownErrors, Vec<String>> {
         id: "mine".to_owned(),
         file: "errors/mine.yaml".to_owned(),
         text: of_user.to_owned(),
-        parsed: None,
+        json: None,
     };
     let files: Vec<DataFile> = built_in_files().chain((!of_user.is_empty()).then_some(file)).collect();
     KnownErrors::read(&files, &Knowledge::built_in().rule_ids())

@@ -1,15 +1,7 @@
-//! Messages with placeholders for the fields of a subject.
-
-use std::collections::BTreeMap;
-
-use super::field_value::FieldValue;
-
-/// The library placeholders in every rule's texts: the display name, such as `CUPTI`, and the file name without `.so`,
-/// `libcupti`.
-pub(super) const LIBRARY_FIELDS: [&str; 2] = ["library_name", "library_file"];
+//! Messages with placeholders for the values of a check.
 
 /// A message and its placeholders.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(from = "String")]
 pub struct MessageTemplate {
     parts: Vec<TemplatePart>,
@@ -70,43 +62,27 @@ impl MessageTemplate {
         })
     }
 
-    /// Replaces a field by a fixed text.
-    pub(super) fn set_field(&mut self, field: &str, words: &str) {
-        for part in &mut self.parts {
-            if matches!(part, TemplatePart::Field { name, .. } if name == field) {
-                *part = TemplatePart::Text(words.to_owned());
+    /// The message with the values of its placeholders.
+    pub fn fill(&self, value: impl Fn(&str) -> String) -> String {
+        let mut text = String::new();
+        for part in &self.parts {
+            match part {
+                TemplatePart::Text(words) => text += words,
+                TemplatePart::Field { name, .. } => text += &value(name),
             }
         }
-    }
-
-    /// Appends another message, unless that is empty.
-    pub(super) fn append(&mut self, between: &str, more: Self) {
-        if !more.parts.is_empty() {
-            self.parts.push(TemplatePart::Text(between.to_owned()));
-            self.parts.extend(more.parts);
-        }
-    }
-
-    /// The message with the values of a subject's fields.
-    pub fn fill(&self, fields: &BTreeMap<&'static str, FieldValue>) -> String {
-        let piece = |part: &TemplatePart| match part {
-            TemplatePart::Text(text) => text.clone(),
-            TemplatePart::Field { name, .. } => fields
-                .get(name.as_str())
-                .map(FieldValue::to_string)
-                // Compilation rejects unknown fields, so nothing is lost here.
-                .unwrap_or_default(),
-        };
-        self.parts.iter().map(piece).collect()
+        text
     }
 
     /// The message with the words or names of its fields, for explanations.
     pub fn with_field_names(&self) -> String {
-        let piece = |part: &TemplatePart| match part {
-            TemplatePart::Text(text) => text.clone(),
-            TemplatePart::Field { words: Some(words), .. } => words.clone(),
-            TemplatePart::Field { name, words: None } => format!("<{name}>"),
-        };
-        self.parts.iter().map(piece).collect()
+        let mut text = String::new();
+        for part in &self.parts {
+            match part {
+                TemplatePart::Text(words) | TemplatePart::Field { words: Some(words), .. } => text += words,
+                TemplatePart::Field { name, words: None } => text.extend(["<", name, ">"]),
+            }
+        }
+        text
     }
 }

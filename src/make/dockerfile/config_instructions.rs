@@ -1,14 +1,14 @@
 //! Instructions that restore the original image's config on an image built from its files.
 
-use crate::make::quote::{quote_env, refused, require_plain, require_writable};
-use crate::make::remedy::RemedyError;
+use crate::make::choose::PatchError;
+use crate::make::quote::{quote_env, quote_json, refused, require_plain, require_writable};
 use image_source::Healthcheck;
 use image_source::ImageConfig;
 
 /// The instructions, in the order in which Docker writes a config, with the variables of `set`.
 ///
-/// Errors: [`RemedyError::Name`] for a value with a line break, which a Dockerfile cannot contain.
-pub(crate) fn config_instructions(config: &ImageConfig, set: &[(&str, &str)]) -> Result<Vec<String>, RemedyError> {
+/// Errors: [`PatchError::Name`] for a value with a line break, which a Dockerfile cannot contain.
+pub(crate) fn config_instructions(config: &ImageConfig, set: &[(&str, &str)]) -> Result<Vec<String>, PatchError> {
     let settings = &config.settings;
     let mut lines = environment(config, set)?;
     for (key, value) in &settings.labels {
@@ -48,7 +48,7 @@ pub(crate) fn config_instructions(config: &ImageConfig, set: &[(&str, &str)]) ->
         ("CMD", &settings.cmd),
     ] {
         if !words.is_empty() {
-            lines.push(format!("{name} {}", array(words)));
+            lines.push(format!("{name} {}", json_array(words)));
         }
     }
     lines.extend(settings.healthcheck.as_ref().map(healthcheck).transpose()?);
@@ -61,10 +61,10 @@ pub(crate) fn config_instructions(config: &ImageConfig, set: &[(&str, &str)]) ->
 
 /// A path for `VOLUME`, in which the builders expand variables and quotes even in JSON. The plain form has escapes, and
 /// ends at a space.
-fn volume_path(volume: &String) -> Result<String, RemedyError> {
+fn volume_path(volume: &String) -> Result<String, PatchError> {
     const SPECIAL: [char; 4] = ['$', '\\', '"', '\''];
     if !volume.contains(SPECIAL) {
-        return Ok(array(std::slice::from_ref(volume)));
+        return Ok(json_array(std::slice::from_ref(volume)));
     }
     let volume = require_writable("a volume", volume)?;
     if volume.contains([' ', '\t']) {
@@ -78,7 +78,7 @@ fn volume_path(volume: &String) -> Result<String, RemedyError> {
 }
 
 /// The environment variables, each once.
-fn environment(config: &ImageConfig, set: &[(&str, &str)]) -> Result<Vec<String>, RemedyError> {
+fn environment(config: &ImageConfig, set: &[(&str, &str)]) -> Result<Vec<String>, PatchError> {
     let own = config.env.iter().map(|(key, _)| key.as_str());
     let mut keys: Vec<&str> = Vec::new();
     for key in own.chain(set.iter().map(|(key, _)| *key)) {
@@ -87,29 +87,31 @@ fn environment(config: &ImageConfig, set: &[(&str, &str)]) -> Result<Vec<String>
             keys.push(key);
         }
     }
-    let line = |key: &str| {
-        let value = set.iter().find(|(set, _)| *set == key).map(|(_, value)| *value);
-        let value = value.or(config.env(key)).unwrap_or_default();
-        let key = require_plain("a variable of the environment", key.as_bytes())?;
-        let value = require_writable(&format!("the variable {key}"), value)?;
-        Ok(format!("ENV {key}={}", quote_env(value)))
-    };
-    keys.into_iter().map(line).collect()
+    let mut lines = Vec::new();
+    for key in keys {
+        let changed = set.iter().find(|(set, _)| *set == key).map(|(_, value)| *value);
+        let value = changed.or(config.env(key)).unwrap_or_default();
+        let name = require_plain("a variable of the environment", key.as_bytes())?;
+        require_writable(&format!("the variable {name}"), value)?;
+        lines.push(format!("ENV {name}={}", quote_env(value)));
+    }
+    Ok(lines)
 }
 
 /// The `HEALTHCHECK`. Times are in nanoseconds, a unit that Docker accepts.
-fn healthcheck(check: &Healthcheck) -> Result<String, RemedyError> {
+fn healthcheck(check: &Healthcheck) -> Result<String, PatchError> {
     let options = [
         ("interval", check.interval, "ns"),
         ("timeout", check.timeout, "ns"),
         ("start-period", check.start_period, "ns"),
         ("retries", u64::from(check.retries), ""),
     ];
-    let set = options.iter().filter(|(_, value, _)| *value > 0);
-    let set: Vec<String> = set
+    let flags: Vec<String> = options
+        .iter()
+        .filter(|(_, value, _)| *value > 0)
         .map(|(name, value, unit)| format!("--{name}={value}{unit} "))
         .collect();
-    let set = set.concat();
+    let set = flags.concat();
     // An empty test inherits from the base image (Docker's HealthConfig), and `scratch` has none.
     let (kind, words) = check
         .test
@@ -117,17 +119,14 @@ fn healthcheck(check: &Healthcheck) -> Result<String, RemedyError> {
         .map_or(("NONE", &[][..]), |(kind, words)| (kind.as_str(), words));
     Ok(match (kind, words) {
         ("CMD-SHELL", [line]) => format!("HEALTHCHECK {set}CMD {}", require_writable("the health check", line)?),
-        ("CMD", words) => format!("HEALTHCHECK {set}CMD {}", array(words)),
+        ("CMD", words) => format!("HEALTHCHECK {set}CMD {}", json_array(words)),
         _ => "HEALTHCHECK NONE".to_owned(),
     })
 }
 
 /// The words in JSON form, in which Docker expands nothing (Dockerfile reference, "Shell and exec form").
-pub(super) fn array(words: &[String]) -> String {
-    let words: Vec<String> = words
-        .iter()
-        .map(|word| serde_json::Value::from(word.as_str()).to_string())
-        .collect();
+pub(super) fn json_array(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quote_json(word)).collect();
     format!("[{}]", words.join(", "))
 }
 

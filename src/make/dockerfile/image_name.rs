@@ -1,15 +1,15 @@
 //! The name of an image for `FROM`.
 
+use crate::make::choose::PatchError;
 use crate::make::quote;
-use crate::make::remedy::RemedyError;
 use image_linkage::digest::Digest;
 use image_source::{Image, RegistryReference, SourceKind};
 
 /// The name of an image for `FROM`; `None` for an image in a file or folder. A registry image is pinned by the digest
 /// that was read, and an engine image by its registry digest.
 ///
-/// Errors: [`RemedyError::Name`] for a name with special characters.
-pub(crate) fn image_name_for_from(image: &Image) -> Result<Option<String>, RemedyError> {
+/// Errors: [`PatchError::Name`] for a name with special characters.
+pub(crate) fn image_name_for_from(image: &Image) -> Result<Option<String>, PatchError> {
     let Some(name) = image.source.shared_name(&image.reference) else {
         return Ok(None);
     };
@@ -38,9 +38,9 @@ fn pushed_digest<'i>(name: &str, repo_digests: &'i [String]) -> Option<&'i str> 
     // A colon before the last slash precedes a port.
     let tag = last.split_once(':').map_or(0, |(_, tag)| tag.len() + 1);
     let repository = name.get(..name.len() - tag).filter(|_| !name.contains('@'))?;
-    let pinned = repo_digests.iter().filter_map(|pinned| pinned.split_once('@'));
-    let mut pinned = pinned.filter(|(name, digest)| *name == repository && digest.parse::<Digest>().is_ok());
-    pinned.next().map(|(_, digest)| digest)
+    let mut pinned = repo_digests.iter().filter_map(|pinned| pinned.split_once('@'));
+    let (_, digest) = pinned.find(|(name, digest)| *name == repository && digest.parse::<Digest>().is_ok())?;
+    Some(digest)
 }
 
 /// Checks a name given by the user.

@@ -1,18 +1,20 @@
-//! A remedy as a Dockerfile: templates filled with a recipe, with a reason for each line.
+//! A patch as a Dockerfile, with a reason for each line.
 
+pub(crate) mod build_check;
+pub(crate) mod builder;
+pub(crate) mod builder_stage;
+mod cloud_build;
 mod config_instructions;
 pub(crate) mod image_name;
-mod phase_page;
+mod install;
+mod instruction;
+mod phase;
 pub(crate) mod project;
-mod templates;
+pub(crate) mod removal;
+mod steps;
+mod target;
 pub(crate) mod vertex;
+mod without_shell;
 
-pub(crate) use phase_page::{PhasePage, fill_page};
-pub(crate) use templates::{DockerfileTemplates, TemplateError};
-
-/// The Dockerfile for one phase.
-///
-/// Errors: [`TemplateError`] if a template fails.
-pub(crate) fn render_phase(templates: &DockerfileTemplates, page: &PhasePage<'_>) -> Result<String, TemplateError> {
-    templates.render("phase.j2", page).map(|text| templates::tidy(&text))
-}
+pub(crate) use phase::write_phase;
+pub(crate) use target::{DockerfileTarget, describe_target};

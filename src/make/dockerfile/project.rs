@@ -1,330 +1,165 @@
-//! A Dockerfile with a target for each phase of a project, and the Cloud Build config for it.
+//! A Dockerfile with a target for each phase of a project.
 
-use serde::Serialize;
+use super::builder::ProjectBuilder;
+use super::config_instructions::json_array;
+use super::install::{install, root_stage, source_stage};
+use super::instruction::{comment_list, instruction, run_commands};
+use super::phase::{
+    considered_lines, gpu_code_line, leaves_line, release_lines, result_words, size_lines, trigger_lines, verdict_words,
+};
+use super::steps::target_stages;
+use super::target::DockerfileTarget;
+use crate::knowledge::packages::CloudBuildMachines;
+use crate::make::choose::PatchError;
+use crate::make::patch::package::Package;
+use crate::make::patch::{ImagePatch, SearchPath};
+use crate::make::quote::{comment_line, literal_path};
+use crate::make::shell::command_line::CommandLine;
+use crate::make::shell::package::{for_package_files, match_stems};
+use crate::make::shell::{ShellStyle, shell_steps};
+use crate::make::template::{fill_template, tidy};
+use image_linkage::escape::escape_bytes;
 
-use super::phase_page::PhasePage;
-use super::templates::{DockerfileTemplates, TemplateError, tidy};
-use crate::judge::plan::Verdict;
-use crate::knowledge::packages::{CloudBuildMachine, CloudBuildMachines};
-use crate::make::remedy::builder_stage::BuilderStage;
-use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan};
-use crate::make::remedy::install_folder::FolderDiscovery;
-use crate::make::remedy::install_method::InstallMethod;
-use crate::make::remedy::method_choice::ConsideredMethod;
-use crate::make::remedy::phase_recipe::BroughtRelease;
-use crate::make::remedy::required_libraries::RequiredLibrary;
-use crate::make::remedy::search_path_setup::SearchPathSetup;
-use image_linkage::path::RootPath;
-
-/// The folder of the CUPTI stage; the phases copy CUPTI from it.
-const GATHERED: &str = "/cupti";
-
-/// The time limit in seconds of a Cloud Build step that compiles PyTorch. Two of them fit into the 24 hours of a build.
-const COMPILE_SECONDS: u32 = 36_000;
-
-/// The time limit in seconds of any other step; these only install.
-const INSTALL_SECONDS: u32 = 600;
-
-/// The input for a project's Dockerfile.
+/// A Dockerfile with a target for each phase.
 pub(crate) struct ProjectDockerfile<'a> {
-    /// The pages of the phases in project order. The targets that install CUPTI share the layers of the first of them.
-    pub pages: Vec<PhasePage<'a>>,
-    pub builder: Option<BuilderPage>,
+    /// The targets of the phases in project order. Those that install CUPTI share the layers of the first of them.
+    pub targets: Vec<DockerfileTarget<'a>>,
+    pub builder: Option<ProjectBuilder>,
     /// The machines of Cloud Build.
     pub machines: &'a CloudBuildMachines,
 }
 
-/// The stage that compiles against CUPTI.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct BuilderPage {
-    #[serde(flatten)]
-    pub stage: BuilderStage,
-    /// How PyTorch is built, if it is.
-    pub pytorch: Option<PytorchBuild>,
-}
-
-/// How PyTorch is built from source.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct PytorchBuild {
-    /// The address of the repository.
-    pub url: String,
-    /// The tag or branch.
-    pub reference: String,
-    /// The compute capabilities, with the names of their architectures.
-    pub capabilities: Vec<(String, String)>,
-    /// Whether the user chose them.
-    pub has_chosen_gpus: bool,
-    /// The number of compilers at a time.
-    pub jobs: u32,
-    /// The most gigabytes that one compiler takes.
-    pub job_memory: u32,
-    /// The Cloud Build machine that has the memory for them.
-    pub machine: CloudBuildMachine,
-}
-
-/// The stage that compiles the PyTorch of a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PytorchBuilder {
-    WithCupti,
-    WithoutCupti,
-}
-
-impl PytorchBuilder {
-    /// The name of the stage.
-    pub(crate) fn stage(self) -> &'static str {
-        match self {
-            Self::WithCupti => "builder",
-            Self::WithoutCupti => "builder-without-cupti",
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct BuildTarget {
-    /// The name of the target and of its phase.
-    pub name: String,
-    /// The purpose of the target.
-    pub says: String,
-    /// Whether it is audited.
-    pub audited: bool,
-    /// The time limit of its build in seconds.
-    pub seconds: u32,
-    /// The lowest severity with which its audit stops the build. A predicted warning must not stop it.
-    pub fail_on: &'static str,
-}
-
-#[derive(Serialize)]
-struct ProjectPage<'a> {
-    image: &'a str,
-    triggers: &'a [String],
-    gpus: &'a str,
-    targets: Vec<BuildTarget>,
-    considered: &'a [ConsideredMethod],
-    release: Option<&'a BroughtRelease>,
-    source: String,
-    builder: String,
-    /// The text of each target.
-    sections: Vec<String>,
-}
-
-impl<'a> ProjectDockerfile<'a> {
-    /// The targets in file order.
-    pub(crate) fn targets(&self) -> Vec<BuildTarget> {
-        let mut targets: Vec<BuildTarget> = Vec::new();
-        if let Some(builder) = &self.builder {
-            let says = match builder.pytorch {
-                Some(_) => "compiles PyTorch against CUPTI",
-                None => "has what compiles against CUPTI",
-            };
-            targets.push(self.builder_target(PytorchBuilder::WithCupti, says));
-        }
-        for page in &self.pages {
-            if self.begins_without_cupti(page) {
-                targets.push(self.builder_target(PytorchBuilder::WithoutCupti, "compiles PyTorch without CUPTI"));
-            }
-            targets.push(BuildTarget {
-                name: page.phase.to_owned(),
-                says: page.summary.to_owned(),
-                audited: true,
-                seconds: INSTALL_SECONDS,
-                fail_on: if page.recipe.predicted.verdict == Verdict::Warn {
-                    "error"
-                } else {
-                    "warning"
-                },
-            });
-        }
-        targets
-    }
-
-    fn builder_target(&self, builder: PytorchBuilder, says: &str) -> BuildTarget {
-        BuildTarget {
-            name: builder.stage().to_owned(),
-            says: says.to_owned(),
-            audited: false,
-            seconds: if self.builds_pytorch() {
-                COMPILE_SECONDS
-            } else {
-                INSTALL_SECONDS
-            },
-            fail_on: "",
-        }
-    }
-
-    /// Whether the page is the first whose PyTorch does not link libcupti. The stage that compiles it is before this
-    /// page, because Docker's classic builder builds every stage up to its target.
-    fn begins_without_cupti(&self, page: &PhasePage<'_>) -> bool {
-        let is_without = |page: &&PhasePage<'_>| page.pytorch.as_ref().is_some_and(|pytorch| !pytorch.links_cupti);
-        self.pages
+impl ProjectDockerfile<'_> {
+    /// Whether the target is the first whose PyTorch does not link libcupti. The stage that compiles it is before this
+    /// target, because Docker's classic builder builds every stage up to its target.
+    pub(super) fn begins_without_cupti(&self, target: &DockerfileTarget<'_>) -> bool {
+        let is_without =
+            |target: &&DockerfileTarget<'_>| target.pytorch.as_ref().is_some_and(|pytorch| !pytorch.links_cupti);
+        self.targets
             .iter()
             .find(is_without)
-            .is_some_and(|first| first.phase == page.phase)
+            .is_some_and(|first| first.phase == target.phase)
     }
 
     /// The Dockerfile with a target for each phase.
     ///
-    /// Errors: [`TemplateError`] if a template fails.
-    pub(crate) fn dockerfile(&self, templates: &DockerfileTemplates) -> Result<String, TemplateError> {
+    /// Errors: [`PatchError::Name`] for a name that a Dockerfile cannot contain.
+    pub(crate) fn dockerfile(&self) -> Result<String, PatchError> {
         // The needs of the phases are nested, so the longest list covers all of them.
-        let brings = self.bringing_pages().max_by_key(|page| page.recipe.needs.len());
-        let source = match brings {
-            Some(page) => source(templates, page)?,
-            None => String::new(),
-        };
-        let mut sections = Vec::new();
-        let mut before: Option<PhasePage<'_>> = None;
-        for page in &self.pages {
-            if self.begins_without_cupti(page) {
-                sections.push(templates.render("builder-without-cupti.j2", &self.builder)?);
-            }
-            let brings = page.recipe.way.is_some() && page.recipe.removal.is_none();
-            let page = shared(page, before.as_ref());
-            sections.push(templates.render("target.j2", &page)?);
+        let bringing = self.targets.iter().filter(|target| !target.patch.files.is_empty());
+        let brings = bringing.max_by_key(|target| target.patch.files.len());
+        let mut stages = String::new();
+        let mut before: Option<&DockerfileTarget<'_>> = None;
+        for target in &self.targets {
+            let builder = self.builder.as_ref().filter(|_| self.begins_without_cupti(target));
+            stages += &builder.map(ProjectBuilder::stage_without_cupti).unwrap_or_default();
+            stages += &describe_stages(&shared(target, before))?;
             // Every target with CUPTI is based on the first of them; no other target is.
-            before = before.or(Some(page).filter(|_| brings));
+            before = before.or(Some(target).filter(|target| adds_files(target)));
         }
-        let builder = match &self.builder {
-            Some(builder) => templates.render("builder.j2", builder)?,
-            None => String::new(),
+        let (considered, release, source_stage) = match brings {
+            Some(target) => (
+                considered_lines(&target.considered),
+                release_lines(target.patch.release.as_ref()),
+                gathering_stages(target)?,
+            ),
+            None => Default::default(),
         };
-        let first = self.pages.first();
-        let all = ProjectPage {
-            image: first.map(|page| page.image.as_str()).unwrap_or_default(),
-            triggers: first.map(|page| page.triggers).unwrap_or_default(),
-            gpus: first.map(|page| page.gpus.as_str()).unwrap_or_default(),
-            targets: self.targets(),
-            considered: brings.map(|page| &*page.recipe.considered).unwrap_or_default(),
-            release: brings.and_then(|page| page.recipe.release.as_ref()),
-            source,
-            builder,
-            sections,
-        };
-        Ok(tidy(&templates.render("all.j2", all)?))
+        let first = self.targets.first();
+        let image = first.map_or("", |target| target.image.as_str());
+        let gpus = first.map_or("", |target| target.gpus.as_str());
+        let builder = self.builder.as_ref().map(ProjectBuilder::stage_text);
+        let builds = self.builds().into_iter();
+        let commands = builds.map(|build| format!("docker build --target {} .    {}", build.name, build.says));
+        let values = [
+            ("image", comment_line(image)),
+            ("targets", comment_list(commands)),
+            ("considered", considered),
+            ("release", release),
+            ("triggers", trigger_lines(first.map_or(&[], |target| target.triggers))),
+            ("gpu_code", gpu_code_line("PHASE", gpus)),
+            ("source_stage", source_stage),
+            ("builder", builder.unwrap_or_default()),
+            ("stages", stages),
+        ];
+        Ok(tidy(&fill_template("project.Dockerfile", &values)))
     }
 
-    fn bringing_pages(&self) -> impl Iterator<Item = &PhasePage<'a>> {
-        self.pages.iter().filter(|page| page.recipe.way.is_some())
-    }
-
-    fn builds_pytorch(&self) -> bool {
+    /// Whether a stage compiles PyTorch.
+    pub(super) fn builds_pytorch(&self) -> bool {
         self.builder.as_ref().is_some_and(|builder| builder.pytorch.is_some())
     }
-
-    /// The Cloud Build config for a file of this name, which pushes to `image`.
-    ///
-    /// Errors: [`TemplateError`] if a template fails.
-    pub(crate) fn cloudbuild(
-        &self,
-        templates: &DockerfileTemplates,
-        file: &str,
-        image: Option<&str>,
-    ) -> Result<String, TemplateError> {
-        #[derive(Serialize)]
-        struct CloudBuild<'f> {
-            file: &'f str,
-            image: &'f str,
-            machine: &'f str,
-            seconds: u32,
-            targets: Vec<BuildTarget>,
-        }
-        let targets = self.targets();
-        let page = CloudBuild {
-            // Cloud Build replaces variables in all fields.
-            file: &file.replace('$', "$$"),
-            image: image.unwrap_or("europe-docker.pkg.dev/$PROJECT_ID/repository/project"),
-            machine: if self.builds_pytorch() {
-                &self.machines.compiles.machine
-            } else {
-                &self.machines.installs.machine
-            },
-            // Ten more minutes for each audit, the time limit of its step in the template.
-            seconds: targets.iter().map(|target| target.seconds + 600).sum(),
-            targets,
-        };
-        Ok(tidy(&templates.render("cloudbuild.yaml.j2", page)?))
-    }
 }
 
-/// A page that copies its files from the shared stage. If it installs CUPTI, it is based on the first target that does,
-/// unless that one has another PyTorch.
-fn shared<'a>(page: &PhasePage<'a>, first: Option<&PhasePage<'a>>) -> PhasePage<'a> {
-    let brings = page.recipe.way.is_some() && page.recipe.removal.is_none();
-    let mut page = gathered(page);
-    let Some(first) = first.filter(|first| brings && first.pytorch == page.pytorch) else {
-        return page;
-    };
-    if let (Some(InstallMethod::Copy { copy_plan, .. }), Some(InstallMethod::Copy { copy_plan: had, .. })) =
-        (&mut page.recipe.way, &first.recipe.way)
-    {
-        copy_plan
-            .files
-            .retain(|file| !had.files.iter().any(|other| other.to == file.to));
-        copy_plan.links.clear();
-        let has_all = copy_plan.files.is_empty();
-        page.recipe.clears.clear();
+/// The stages of one target, with what the audit says before and after.
+fn describe_stages(target: &DockerfileTarget<'_>) -> Result<String, PatchError> {
+    let phase = target.phase;
+    let before = verdict_words(target.verdict, target.because);
+    let result = result_words(target);
+    let mut text = format!("\n# {phase}, before: {before}\n# audit of the result for {phase}: {result}\n");
+    text += &size_lines(target, target.predicted.adds.filter(|adds| *adds > 0));
+    text += &leaves_line(target);
+    text += &target_stages(target)?;
+    if let (Some(_), Some(python)) = (&target.pytorch, &target.system.python) {
+        text += "\n# Check that PyTorch was built for the Python of this image, and that its libraries are there.\n";
+        let words = [literal_path(python)?, "-c".to_owned(), "import torch".to_owned()];
+        text += &instruction("RUN", &json_array(&words));
+    }
+    Ok(text)
+}
+
+/// Whether the target has libraries that others can share.
+fn adds_files(target: &DockerfileTarget<'_>) -> bool {
+    !target.patch.files.is_empty() && target.removal.is_none()
+}
+
+/// The target; if it copies libraries, based on the first target that does, unless that one has another PyTorch.
+fn shared<'a>(target: &DockerfileTarget<'a>, first: Option<&DockerfileTarget<'_>>) -> DockerfileTarget<'a> {
+    let mut target = target.clone();
+    let copies = |target: &DockerfileTarget<'_>| adds_files(target) && target.patch.source.is_some();
+    if let Some(first) = first.filter(|first| copies(first) && copies(&target) && first.pytorch == target.pytorch) {
+        target.patch = target.patch.without(&first.patch);
         // Based on that target, so that the shared layers are stored and pushed once.
-        first.phase.clone_into(&mut page.base);
-        page.is_named_below = true;
-        if has_all {
-            page.recipe.way = None;
-        }
-        page.pytorch = None;
+        first.phase.clone_into(&mut target.base);
+        target.pytorch = None;
     }
-    page
-}
-
-fn is_installed(page: &PhasePage<'_>) -> bool {
-    let way = page.recipe.way.as_ref();
-    way.is_some_and(|way| way.copy_plan().is_none())
+    target
 }
 
 /// The stage with the files: the image that contains them, or a stage that installs them.
-fn source(templates: &DockerfileTemplates, page: &PhasePage<'_>) -> Result<String, TemplateError> {
-    let stages = templates.render("stages.j2", page)?;
-    if !is_installed(page) {
-        return Ok(stages);
-    }
+fn gathering_stages(target: &DockerfileTarget<'_>) -> Result<String, PatchError> {
+    let Some(installed) = &target.installed else {
+        return Ok(source_stage(target, &target.patch));
+    };
     // Only the files are copied from this stage, so it needs no cleanup and no search path.
-    let mut whole = page.clone();
-    whole.recipe.spare = Vec::new();
-    whole.recipe.search_setup = SearchPathSetup::nothing("");
-    Ok(stages + &templates.render("gather.j2", whole)?)
+    let bare = ImagePatch {
+        package: installed.package.clone().map(Package::without_spare),
+        search: SearchPath::Own { because: String::new() },
+        ..installed.clone()
+    };
+    let install_commands = shell_steps(&bare, &target.system, ShellStyle::Build)?.install;
+    let commands = ["mkdir /cupti".to_owned(), gather_files(installed)?];
+    let why = "\n# CUPTI is installed in its own stage. Each phase copies the files it needs from this stage.\n";
+    let install = root_stage(target, "cupti") + &install(target, &bare, &install_commands)?;
+    let gather = run_commands(&commands, &target.system.missing_path, "");
+    Ok(source_stage(target, installed) + why + &install + &gather)
 }
 
-/// The page with its files copied from the shared stage.
-fn gathered<'a>(page: &PhasePage<'a>) -> PhasePage<'a> {
-    let mut page = page.clone();
-    if !is_installed(&page) {
-        return page;
+/// Copies the installed files into the folder of the stage, each under the name that programs ask for.
+fn gather_files(installed: &ImagePatch) -> Result<String, PatchError> {
+    let soname = escape_bytes(&installed.soname);
+    let stems = installed.files.iter().filter_map(|file| file.stem);
+    // The library itself is copied by its soname.
+    let beside: Vec<&'static str> = stems.filter(|stem| !soname.starts_with(stem)).collect();
+    if let Some(Package::System(package)) = &installed.package {
+        let library = CommandLine::new("*/libcupti.so.*) cp \"$file\" /cupti/").arg(&soname);
+        let companions = (!beside.is_empty()).then(|| match_stems(&beside, "").text(") cp \"$file\" /cupti/"));
+        return Ok(for_package_files(package, std::iter::once(library).chain(companions)));
     }
-    let search = page.recipe.search.clone();
-    let file = |need: &RequiredLibrary| {
-        let name = page.library.loaded_name(need.stem, &page.soname).as_bytes();
-        CopiedFile::unread(
-            RootPath::from(GATHERED).join(name),
-            &search.folder,
-            need.because.clone(),
-        )
-    };
-    // The stage stores each file under its requested name, so no links are needed.
-    page.recipe.way = Some(InstallMethod::Copy {
-        from: String::new(),
-        copy_plan: CopyPlan {
-            soname: page.soname.as_bytes().into(),
-            release: None,
-            files: page.recipe.needs.iter().map(file).collect(),
-            links: Vec::new(),
-            search: search.clone(),
-        },
-        is_read: false,
-    });
-    page.recipe.search_setup = match search.by {
-        FolderDiscovery::Conf(conf) => SearchPathSetup::Folder {
-            conf,
-            folder: search.folder,
-            because: "ldconfig finds it for every process".to_owned(),
-        },
-        FolderDiscovery::Default => SearchPathSetup::nothing("the loader looks there by itself"),
-    };
-    page
+    let names = std::iter::once(soname.as_str()).chain(beside);
+    let mut copy = CommandLine::new("cp ");
+    for name in names {
+        copy = copy.path(&installed.library.parent().join(name.as_bytes()))?.text(" ");
+    }
+    Ok(copy.text("/cupti/").into())
 }

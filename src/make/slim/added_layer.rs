@@ -18,12 +18,13 @@ use crate::facts::{ImageFacts, PROVENANCE_PLACE, SLIM_GPU_LABEL};
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::plan::Plan;
 use crate::knowledge::file_interest::LIBRARY_PATH;
-use crate::make::added_layer::{AddedLayer, AddedMember};
-use crate::make::remedy::install_folder::FolderDiscovery;
+use crate::make::patch::ImagePatch;
+use crate::make::patch::apply::{add_cache, patch_layer};
+use crate::make::patch::layer::{AddedLayer, AddedMember};
 use gpu_code::CodeAmount;
 use image_linkage::digest::Digest;
 use image_linkage::escape;
-use image_linkage::loader::{DynamicLoader, Libc, folders_of_cache, run_ldconfig};
+use image_linkage::loader::Libc;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
 
@@ -67,36 +68,22 @@ pub(crate) fn gather_added_layer(making: &SlimInput<'_>) -> Result<GatheredLayer
 
 /// The layer without its provenance record: files, links, the search path line, and the loader's cache.
 fn plan_layer(making: &SlimInput<'_>, rootfs: &Rootfs) -> Result<AddedLayer, String> {
-    let mut layer = AddedLayer::default();
-    if let Some(copy_plan) = &making.decision.copy_plan {
-        // First, because a new file may take such a name.
-        for path in &making.decision.clears {
-            layer.add(rootfs, path, AddedMember::Deleted)?;
-        }
-        if let Some(supplier) = making.supplier {
-            layer.copy_files(rootfs, &copy_plan.files, &supplier.facts)?;
-        }
-        layer.make_links(rootfs, &copy_plan.links)?;
-        // The cache alone would not last: the container runtime regenerates it when the container starts.
-        if let FolderDiscovery::Conf(conf) = &copy_plan.search.by {
-            layer.name_folder(rootfs, conf, &copy_plan.search.folder, &copy_plan.search.because)?;
-        }
-    }
-    layer.make_links(rootfs, &making.decision.path_links)?;
-    if let Some(linker) = stale_cache(making) {
+    let patch = &making.decision.patch;
+    let mut layer = patch_layer(patch, rootfs)?;
+    let loader = making.facts.contexts.as_is.linker.as_ref();
+    if let Some(loader) = loader.filter(|_| patch.rewrites_cache) {
         // As ldconfig would see the image, with this layer on top.
         let above = rootfs.with_layer(making.original.layers.len(), &layer.index());
-        let run = run_ldconfig(&above, linker, folders_of_cache(&above, linker));
-        // A library missing from the cache is hidden from every program.
-        if let Some(problem) = run.problems.first() {
-            return Err(format!("the loader's cache cannot be made: {problem}"));
-        }
-        let version = match linker.libc {
+        let version = match loader.libc {
             Libc::Glibc(Some((major, minor))) => format!(" of glibc {major}.{minor}"),
             _ => String::new(),
         };
         let generator = format!("cupti-audit {}, as ldconfig{version}", env!("CARGO_PKG_VERSION"));
-        layer.add_cache(&above, linker, &run, &generator)?;
+        let problems = add_cache(&mut layer, &above, loader, &generator)?;
+        // A library missing from the cache is hidden from every program.
+        if let Some(problem) = problems.first() {
+            return Err(format!("the loader's cache cannot be made: {problem}"));
+        }
     }
     Ok(layer)
 }
@@ -106,15 +93,17 @@ fn extract_members(making: &SlimInput<'_>, layer: &AddedLayer) -> Result<BTreeMa
     let Some(supplier) = making.supplier else {
         return Ok(BTreeMap::new());
     };
-    let copied = |(_, member)| match member {
-        &AddedMember::File {
-            ref facts,
-            from: Some(ref from),
+    let mut wanted = BTreeMap::new();
+    for (_, member) in layer.members() {
+        if let AddedMember::File {
+            facts,
+            from: Some(from),
             ..
-        } => Some((from.clone(), facts)),
-        _ => None,
-    };
-    let wanted: BTreeMap<RootPath, _> = layer.members().filter_map(copied).collect();
+        } = member
+        {
+            wanted.insert(from.clone(), facts);
+        }
+    }
     // All at once, so that each source layer is read once.
     let paths = wanted.keys().cloned().collect();
     let taken = supplier.extract_files(&paths, &making.options.index.limits, making.folder)?;
@@ -141,7 +130,7 @@ pub(crate) fn predict_image(making: &SlimInput<'_>) -> Result<ReadImage, SlimErr
         let layer = plan_layer(making, &rootfs).map_err(SlimError::Cannot)?;
         layers.push(layer.index());
     }
-    if let Some(path) = &making.decision.library_path {
+    if let Some(path) = &making.decision.patch.library_path {
         image.config.set_env(LIBRARY_PATH, path.value.clone());
     }
     if let Some(gpus) = making.decision.gpu_label() {
@@ -160,6 +149,26 @@ fn write_proof(
     layer: &AddedLayer,
     taken: &BTreeMap<RootPath, ExtractedFile>,
 ) -> SlimProvenance {
+    let ImagePatch {
+        title: _,
+        soname: _,
+        library: _,
+        release: _,
+        deletes,
+        // A layer grants no rights and installs no package.
+        rights: _,
+        source: _,
+        package: _,
+        // These are members of the layer.
+        files: _,
+        links: _,
+        search: _,
+        rewrites_cache: _,
+        library_path,
+        // These are among the removed items.
+        drops: _,
+        leaves: _,
+    } = &making.decision.patch;
     let mut dropped: Vec<DroppedFile> = Vec::new();
     for item in making.decision.removed_items() {
         let one = |path: &RootPath, bytes, because: String| DroppedFile {
@@ -170,16 +179,10 @@ fn write_proof(
             because,
         };
         dropped.push(one(&item.path, item.bytes, item.because.clone()));
-        let link = |link| one(link, 0, format!("a link to {}", item.path));
-        dropped.extend(item.links.iter().map(link));
+        let links = item.links.iter();
+        dropped.extend(links.map(|link| one(link, 0, format!("a link to {}", item.path))));
     }
-    dropped.extend(
-        making
-            .decision
-            .clears
-            .iter()
-            .map(|path| misleading_name(path, making.facts)),
-    );
+    dropped.extend(deletes.iter().map(|path| misleading_name(path, making.facts)));
     // Sorted by path, so that two records can be compared line by line.
     dropped.sort_by(|one, other| one.path.cmp(&other.path));
     let (added, written) = describe_members(making, layer, taken);
@@ -191,7 +194,7 @@ fn write_proof(
         added,
         written,
         dropped,
-        environment: making.decision.library_path.as_ref().map(|path| ChangedVariable {
+        environment: library_path.as_ref().map(|path| ChangedVariable {
             name: "LD_LIBRARY_PATH".to_owned(),
             value: path.value.clone(),
             because: path.because.clone(),
@@ -262,7 +265,7 @@ fn misleading_name(path: &RootPath, facts: &ImageFacts) -> DroppedFile {
 
 /// The record of the rewritten objects; `None` if there are none.
 fn removed_gpu_code(gpu_code: &GpuDecision) -> Option<RemovedGpuCode> {
-    let objects = gpu_code.pruned.iter().map(|object| RewrittenObject {
+    let rewritten = gpu_code.pruned.iter().map(|object| RewrittenObject {
         path: object.path.to_string(),
         layer: object.layer,
         links: object.links.iter().map(ToString::to_string).collect(),
@@ -273,7 +276,7 @@ fn removed_gpu_code(gpu_code: &GpuDecision) -> Option<RemovedGpuCode> {
         sha256_after: object.sha256_after.clone(),
         removed: object.removed().into_iter().map(removed_kind).collect(),
     });
-    let objects: Vec<RewrittenObject> = objects.collect();
+    let objects: Vec<RewrittenObject> = rewritten.collect();
     (!objects.is_empty()).then(|| RemovedGpuCode {
         kept_for: gpu_code.gpus.split(',').map(str::to_owned).collect(),
         objects,
@@ -294,28 +297,4 @@ fn linked(twins: &TwinFiles) -> impl Iterator<Item = LinkedFile> {
         to: twins.file.to_string(),
         bytes: twins.bytes,
     })
-}
-
-/// The loader whose cache must be regenerated, because files are added or the cache lists a removed file.
-fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
-    let linker = making.facts.contexts.as_is.linker.as_ref()?;
-    let gone = making.decision.removed_paths();
-    let names_gone = || {
-        let mut entries = linker
-            .cache
-            .as_deref()
-            .into_iter()
-            .flat_map(image_linkage::loader::LdCache::iter);
-        let rootfs = &making.facts.contexts.as_is.rootfs;
-        // The cache lists files below the folders of ld.so.conf, some of which are links, such as /lib.
-        let real = |path: &[u8]| {
-            let path = RootPath::new(path);
-            let folder = rootfs.lookup(&path.parent().absolute()).ok()?;
-            Some(folder.path.join(path.name()))
-        };
-        entries.any(|(_, entry)| real(&entry.path).is_some_and(|path| gone.contains(&path)))
-    };
-    // musl has no cache: it reads /etc/ld-musl-ARCH.path (musl, ldso/dynlink.c).
-    let is_glibc = linker.libc != Libc::Musl;
-    (is_glibc && (making.decision.copy_plan.is_some() || names_gone())).then_some(linker)
 }

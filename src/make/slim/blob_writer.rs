@@ -60,8 +60,8 @@ impl BlobWriter {
             BlobEncoder::Plain(stored) => Ok(stored),
             BlobEncoder::Gzip(encoder) => encoder.finish(),
             BlobEncoder::Zstd(encoder) => encoder.finish(),
-        };
-        let stored = stored.map_err(ImageError::io("a new layer"))?;
+        }
+        .map_err(ImageError::io("a new layer"))?;
         let (_, digest, size) = stored.finish();
         Ok(WrittenBlob {
             digest,

@@ -16,12 +16,11 @@ use super::original_image::OriginalImage;
 use super::staging_files::{StagingFile, io_error, open_file};
 use super::twin_files::TwinFiles;
 use super::{SlimError, interrupt};
-use crate::make::added_layer::AddedLayer;
+use crate::make::patch::layer::AddedLayer;
 use crate::size::format_size;
 use image_linkage::layer::Compression;
 use image_linkage::layer::{LayerCut, LayerIndex, rewrite_layer};
 use image_linkage::limits::Limits;
-use image_linkage::path::RootPath;
 use image_source::Digest;
 
 /// Builds the image that `making` describes: keeps or rewrites each layer, and adds the new one.
@@ -38,7 +37,6 @@ pub(crate) fn build_new_image<'a>(making: &SlimInput<'a>, form: ImageForm) -> Re
         family: form.family,
         layers: Vec::new(),
     };
-    original.require_own_layers()?;
     for number in 0..original.layers.len() {
         work.layer(number, making.decision.cuts.get(&number))?;
     }
@@ -126,8 +124,9 @@ impl<'a> ImageBuilder<'a> {
         write: impl FnOnce(&mut BlobWriter) -> Result<(), SlimError>,
     ) -> Result<(WrittenBlob, LayerOrigin), SlimError> {
         let path = self.folder.join(format!("layer-{}", self.layers.len()));
-        let writer = StagingFile::create(path.clone()).and_then(|file| BlobWriter::new(file, compression));
-        let mut writer = writer.map_err(|error| io_error(&path, error))?;
+        let mut writer = StagingFile::create(path.clone())
+            .and_then(|file| BlobWriter::new(file, compression))
+            .map_err(|error| io_error(&path, error))?;
         write(&mut writer)?;
         Ok((writer.finish()?, LayerOrigin::Staged(path)))
     }
@@ -146,9 +145,15 @@ impl<'a> ImageBuilder<'a> {
     }
 
     fn rewrite(&self, number: usize, cut: &LayerCut, out: &mut dyn Write) -> Result<(), SlimError> {
-        let open = |path: &RootPath| self.decision.open_replacement(number, path);
-        let written = rewrite_layer(self.original.tar(number)?, cut, &open, self.limits, out);
-        written.map_err(|why| self.failed(number, &why))
+        let tar = self.original.tar(number)?;
+        rewrite_layer(
+            tar,
+            cut,
+            &|path| self.decision.open_replacement(number, path),
+            self.limits,
+            out,
+        )
+        .map_err(|why| self.failed(number, &why))
     }
 
     fn failed(&self, number: usize, why: &str) -> SlimError {
@@ -161,13 +166,13 @@ impl<'a> ImageBuilder<'a> {
             LayerStorage::Blobs => Compression::Gzip,
             LayerStorage::Tars => Compression::None,
         };
-        let write = |out: &mut BlobWriter| {
-            let no_file = || io::Error::other("a file of the layer was not taken out of its source");
-            let open = |from: &RootPath| open_file(&added.taken.get(from).ok_or_else(no_file)?.path);
-            let written = added.layer.write(out, open);
+        let (blob, origin) = self.stage(compression, |out| {
+            let written = added.layer.write(out, |from| match added.taken.get(from) {
+                Some(file) => open_file(&file.path),
+                None => Err(io::Error::other("a file of the layer was not taken out of its source")),
+            });
             written.map_err(|error| SlimError::Cannot(format!("the layer that is added: {error}")))
-        };
-        let (blob, origin) = self.stage(compression, write)?;
+        })?;
         self.layers.push(StoredLayer {
             of: None,
             blob,
@@ -188,7 +193,7 @@ impl<'a> ImageBuilder<'a> {
             history => {
                 let change = ConfigChange {
                     added: history.as_ref(),
-                    library_path: making.decision.library_path.as_ref().map(|path| &*path.value),
+                    library_path: making.decision.patch.library_path.as_ref().map(|path| &*path.value),
                     label: making.decision.gpu_label(),
                 };
                 let written = write_config(&original.documents.config, &diff_ids, &change);
@@ -236,13 +241,18 @@ fn in_manifest(layer: &StoredLayer) -> ManifestLayer {
 /// The history entry of the added layer.
 fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
     let mut words = Vec::new();
-    if let Some(copy_plan) = &decision.copy_plan {
-        let release = copy_plan.release.as_deref().unwrap_or("an unknown release");
-        let soname = image_linkage::escape::escape_bytes(&copy_plan.soname);
-        let bytes = copy_plan.files.iter().map(|file| file.bytes).sum();
-        words.push(match copy_plan.files.len() {
-            0 => format!("puts {soname} of {release} onto the search path"),
-            files => format!("brings {soname} of {release} ({files} files, {})", format_size(bytes)),
+    let patch = &decision.patch;
+    if !patch.files.is_empty() {
+        let release = patch.release_words();
+        let soname = image_linkage::escape::escape_bytes(&patch.soname);
+        let bytes = patch.files.iter().map(|file| file.facts.bytes).sum();
+        words.push(match patch.source {
+            None => format!("puts {soname} of {release} onto the search path"),
+            Some(_) => format!(
+                "brings {soname} of {release} ({} files, {})",
+                patch.files.len(),
+                format_size(bytes)
+            ),
         });
     }
     let dropped = decision.removed_items().count();
@@ -251,13 +261,12 @@ fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
         for item in decision.removed_items() {
             *kinds.entry(item.kind).or_default() += item.bytes;
         }
-        let kinds = kinds
+        let sizes = kinds
             .iter()
             .map(|(kind, bytes)| format!("{kind} {}", format_size(*bytes)));
-        let kinds: Vec<String> = kinds.collect();
         words.push(format!(
             "leaves out {dropped} files of the layers below ({})",
-            kinds.join(", ")
+            sizes.collect::<Vec<_>>().join(", ")
         ));
     }
     if let Some(gpu_code) = decision
@@ -272,7 +281,7 @@ fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
             format_size(saved)
         ));
     }
-    if let Some(path) = &decision.library_path {
+    if let Some(path) = &patch.library_path {
         words.push(format!("sets LD_LIBRARY_PATH={}", path.value));
     }
     if !decision.twins.is_empty() {

@@ -9,45 +9,29 @@ use super::gpu_code::{GpuDecision, GpuRequest, PruneInput, PrunedObject, prune_o
 use super::original_image::OriginalImage;
 use super::removed_files::leave_out;
 use super::staging_files::open_file;
-use super::supplier::CuptiSupplier;
 use super::twin_files::TwinFiles;
-use crate::facts::{CuptiStatus, ImageFacts};
-use crate::judge::plan::{Plan, PlanItem};
-use crate::knowledge::Phase;
-use crate::make::remedy::copy_plan::{self, CopyPlan, CreatedLink};
-use crate::make::remedy::file_ways::{find_in_place, has_files_of};
-use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery};
-use crate::make::remedy::misleading_names::misleading_names;
-use crate::make::remedy::opened_paths::{links_at_opened_paths, links_that_suffice};
-use crate::make::remedy::search_path_setup::{ChangedLibraryPath, changed_library_path};
+use crate::judge::plan::PlanItem;
+use crate::make::choose::Obstacle;
+use crate::make::choose::complete::cache_lists;
+use crate::make::choose::layer_choice::choose_layer;
+use crate::make::choose::request::{DropChoice, PatchRequest};
+use crate::make::patch::ImagePatch;
+use crate::make::patch::drops::paths_of;
 use image_linkage::layer::LayerCut;
 use image_linkage::layer::{LayerIndex, is_installed_list};
 use image_linkage::limits::Limits;
+use image_linkage::loader::Libc;
 use image_linkage::path::RootPath;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DropMode {
-    /// Remove files that the phase does not need.
-    Drop,
-    Keep,
-}
-
 /// The changes to an image.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct SlimDecision {
-    /// The files to copy. Without files, a search path to the image's own CUPTI. `None` if the image already serves the
-    /// phase or cannot be fixed.
-    pub copy_plan: Option<CopyPlan>,
+    /// The added layer, the variable of the search path, and the removed files.
+    pub patch: ImagePatch,
     /// A search path to the image's own CUPTI, if another copy is installed on request.
-    pub own: Option<CopyPlan>,
-    /// CUPTI names that are dangling links or lead to another release, and that findings would still report.
-    pub clears: Vec<RootPath>,
-    /// Links at the paths by which programs open the library.
-    pub path_links: Vec<CreatedLink>,
-    /// The new `LD_LIBRARY_PATH`.
-    pub library_path: Option<ChangedLibraryPath>,
-    /// The removed files, each with the links to it.
-    pub drop: Vec<PlanItem>,
+    pub own: Option<ImagePatch>,
+    /// Why the image's own CUPTI does not help.
+    pub own_obstacle: Option<Obstacle>,
     /// Files that an upper layer hides: invisible, but their bytes are still pulled.
     pub hidden: Vec<PlanItem>,
     /// Removable files that stay, each with the reason.
@@ -62,16 +46,12 @@ pub(crate) struct SlimDecision {
 
 impl SlimDecision {
     pub(crate) fn is_nothing(&self) -> bool {
-        self.copy_plan.is_none() && self.path_links.is_empty() && self.cuts.is_empty() && self.library_path.is_none()
+        !self.patch.brings_library() && self.cuts.is_empty() && self.patch.library_path.is_none()
     }
 
     /// The removed paths, including links.
     pub(crate) fn removed_paths(&self) -> BTreeSet<RootPath> {
-        let items = self.drop.iter();
-        items
-            .flat_map(|item| std::iter::once(&item.path).chain(&item.links))
-            .cloned()
-            .collect()
+        self.patch.drops.iter().flat_map(paths_of).cloned().collect()
     }
 
     /// The label of the new image, if GPU code was removed.
@@ -88,14 +68,15 @@ impl SlimDecision {
     /// Opens the new content of a file of a layer.
     pub(crate) fn open_replacement(&self, layer: usize, stored: &RootPath) -> io::Result<Box<dyn Read>> {
         let mut objects = self.pruned_objects();
-        let object = objects.find(|object| object.layer == layer && object.stored == *stored);
-        let object = object.ok_or_else(|| io::Error::other("it has no new content"))?;
-        Ok(Box::new(open_file(&object.content)?))
+        match objects.find(|object| object.layer == layer && object.stored == *stored) {
+            Some(object) => Ok(Box::new(open_file(&object.content)?)),
+            None => Err(io::Error::other("it has no new content")),
+        }
     }
 
     /// All removed files, visible or hidden.
     pub(crate) fn removed_items(&self) -> impl Iterator<Item = &PlanItem> {
-        self.drop.iter().chain(&self.hidden)
+        self.patch.drops.iter().chain(&self.hidden)
     }
 
     /// The paths removed from one layer.
@@ -115,65 +96,48 @@ impl SlimDecision {
 
     /// The contents of the layers afterwards, without the added layer.
     pub(crate) fn apply(&self, layers: &[LayerIndex]) -> Vec<LayerIndex> {
-        let cut = |(number, layer): (usize, &LayerIndex)| match self.cuts.get(&number) {
-            Some(cut) => cut.apply(layer),
-            None => layer.clone(),
-        };
-        layers.iter().enumerate().map(cut).collect()
+        let mut layers = layers.to_vec();
+        for (number, cut) in &self.cuts {
+            if let Some(layer) = layers.get_mut(*number) {
+                *layer = cut.apply(layer);
+            }
+        }
+        layers
     }
 }
 
-/// Decides the changes to an image; `plan` is for `phase`.
+/// Decides the changes to an image.
 ///
 /// Errors: Why the missing files cannot be copied.
 pub(crate) fn decide_changes(
     original: &OriginalImage,
-    facts: &ImageFacts,
-    phase: &Phase,
-    plan: &Plan,
-    supplier: Option<&CuptiSupplier>,
-    dropping: DropMode,
+    request: &PatchRequest<'_>,
     prune: PruneRequest<'_>,
 ) -> Result<SlimDecision, SlimError> {
-    let mut decision = SlimDecision::default();
-    // An image that meets the phase's demands needs nothing from any source. Links only suffice for a loadable library:
-    // files beside a library off the search path may also be requested by name.
-    let lacks_cupti = plan.lacks_cupti(facts);
-    if lacks_cupti && facts.status.as_is == CuptiStatus::Loadable {
-        decision.path_links = links_that_suffice(facts, plan);
-    }
-    if lacks_cupti && decision.path_links.is_empty() {
-        decision.own = plan_in_place(facts, phase);
-        decision.copy_plan = match supplier {
-            // A second copy of the same files would be dead weight.
-            Some(supplier)
-                if decision.own.is_none() || !has_files_of(facts, phase, &supplier.facts, CacheUpdate::Cache) =>
-            {
-                Some(copy_plan::plan_copy(&supplier.facts, phase, facts, CacheUpdate::Cache)?)
-            }
-            _ => decision.own.take(),
-        };
-    }
-    if let Some(copy_plan) = &decision.copy_plan {
-        decision.clears = misleading_names(facts);
-        let own = facts
-            .own_copies()
-            .find(|copy| copy.soname.as_ref() == Some(&copy_plan.soname));
-        let brought = copy_plan.files.first().map(|file| &file.to);
-        if let Some(library) = brought.or(own.map(|copy| &copy.real_path)) {
-            decision.path_links = links_at_opened_paths(facts, &copy_plan.soname, library);
-        }
-    }
-    let search = decision.copy_plan.as_ref().map(|copy_plan| &copy_plan.search);
-    let named = search.filter(|search| search.by != FolderDiscovery::Default);
-    let folder = named.map(|search| &search.folder);
-    decision.library_path = changed_library_path(facts, folder, &decision.clears);
+    let facts = request.target;
     let merged = &facts.contexts.as_is.rootfs;
-    if dropping == DropMode::Drop {
-        leave_out(&mut decision, &original.layers, merged, plan, facts.tables);
+    let chosen = choose_layer(*request).map_err(|why| SlimError::Cannot(why.to_string()))?;
+    let mut decision = SlimDecision {
+        patch: chosen.patch,
+        own: chosen.own,
+        own_obstacle: chosen.own_obstacle,
+        ..SlimDecision::default()
+    };
+    if request.drops == DropChoice::All {
+        leave_out(&mut decision, &original.layers, merged, facts.tables);
+    }
+    let gone = decision.removed_paths();
+    // musl has no cache: it reads /etc/ld-musl-ARCH.path (musl, ldso/dynlink.c).
+    if let Some(loader) = facts
+        .contexts
+        .as_is
+        .linker
+        .as_ref()
+        .filter(|loader| loader.libc != Libc::Musl)
+    {
+        decision.patch.rewrites_cache |= cache_lists(loader, merged, |path| gone.contains(path));
     }
     if let Some(request) = prune.request {
-        let gone = decision.removed_paths();
         let place = PruneInput {
             original,
             merged,
@@ -204,21 +168,12 @@ fn replace_objects(decision: &mut SlimDecision, layers: &[LayerIndex], gpu_code:
         let Some(layer) = layers.get(object.layer) else {
             continue;
         };
-        let cut = decision.cuts.entry(object.layer);
-        let cut = cut.or_insert_with(|| LayerCut::new(layer, &BTreeSet::new()));
+        let cuts = decision.cuts.entry(object.layer);
+        let cut = cuts.or_insert_with(|| LayerCut::new(layer, &BTreeSet::new()));
         // A copy that became a link to another file has that file's content.
         let group = cut.twins.get(&object.stored).cloned();
         cut.twins.retain(|_, file| Some(&*file) != group.as_ref());
         decision.twins.retain(|twins| Some(&twins.file) != group.as_ref());
         cut.replaced.insert(object.stored.clone(), object.replaced());
     }
-}
-
-/// A search path to the CUPTI in the image, without new files; `None` if that does not work.
-fn plan_in_place(facts: &ImageFacts, phase: &Phase) -> Option<CopyPlan> {
-    let plan = find_in_place(facts, phase, CacheUpdate::Cache).ok()?;
-    (plan.search.by != FolderDiscovery::Default).then(|| CopyPlan {
-        files: Vec::new(),
-        ..plan
-    })
 }

@@ -1,6 +1,5 @@
 //! Why no image was made.
 
-use crate::make::remedy::RemedyError;
 use image_source::ImageError;
 
 #[derive(Debug, thiserror::Error)]
@@ -8,9 +7,6 @@ pub(crate) enum SlimError {
     /// An image could not be read, or the output could not be reached.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// The image cannot be fixed with the given source.
-    #[error(transparent)]
-    Refused(#[from] RemedyError),
     /// The output exists.
     #[error("{0} is there already; --force replaces it")]
     Exists(String),

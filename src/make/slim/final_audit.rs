@@ -32,7 +32,6 @@ pub(crate) fn audit_new_image(
 ///
 /// Errors: Those of [`audit_new_image`], or why the image could not be written.
 pub(crate) fn audit_predicted_image(making: &SlimInput<'_>) -> Result<AuditedImage, SlimError> {
-    making.original.require_own_layers()?;
     judge_new_image(making, gather_facts(making, predict_image(making)?))
 }
 
@@ -64,14 +63,20 @@ fn judge_new_image(making: &SlimInput<'_>, facts: ImageFacts) -> Result<AuditedI
         Some(plan) if matches!(plan.verdict, Verdict::Pass | Verdict::Warn) => Ok(audit),
         Some(plan) => {
             let gaps = audit.facts.gaps.iter();
-            let gaps = gaps.map(|gap| format!("{} was not checked", gap.what));
-            let why: Vec<String> = plan.because.iter().cloned().chain(gaps).collect();
+            let unchecked = gaps.map(|gap| format!("{} was not checked", gap.what));
+            let why: Vec<String> = plan.because.iter().cloned().chain(unchecked).collect();
+            let own = match &making.decision.own_obstacle {
+                Some(why) if making.facts.own_copies().next().is_some() => {
+                    format!("; the image's own copy does not help: {why}")
+                }
+                _ => String::new(),
+            };
             let advice = match making.supplier {
                 None => "; --cupti-from IMAGE|WHEEL|DIR brings CUPTI where it is missing",
                 Some(_) => "",
             };
             Err(SlimError::Unfit(format!(
-                "nothing was written: the audit of the new image for {phase} says {}: {}{advice}",
+                "nothing was written: the audit of the new image for {phase} says {}: {}{own}{advice}",
                 plan.verdict.name(),
                 why.join(", ")
             )))
@@ -84,8 +89,8 @@ fn judge_new_image(making: &SlimInput<'_>, facts: ImageFacts) -> Result<AuditedI
 fn same_but(making: &SlimInput<'_>, made: &NewImage<'_>, after: &ImageFacts) -> Result<(), SlimError> {
     let decision = making.decision;
     let gone = decision.removed_paths();
-    let added = made.added.iter();
-    let added = added.flat_map(|layer| layer.members().map(|(path, _)| path).chain(layer.folders()));
+    let layers = made.added.iter();
+    let added = layers.flat_map(|layer| layer.members().map(|(path, _)| path).chain(layer.folders()));
     let lists: Vec<RootPath> = decision.changed_lists(&making.original.layers).collect();
     let meant: BTreeSet<&RootPath> = added.chain(&gone).chain(&lists).collect();
     // A folder without its own layer entry only exists because of its contents.

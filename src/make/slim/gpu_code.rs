@@ -49,8 +49,8 @@ impl GpuRequest {
             return Ok(None);
         }
         let known = gpus.find_all(names)?.into_iter();
-        let target = PruneTarget::new(known.filter_map(GpuCapability::machine_architecture).collect(), ptx);
-        let target = target.map_err(|why| format!("--gpu {}: {why}", names.join(",")))?;
+        let target = PruneTarget::new(known.filter_map(GpuCapability::machine_architecture).collect(), ptx)
+            .map_err(|why| format!("--gpu {}: {why}", names.join(",")))?;
         let files = files.iter().map(|file| RootPath::new(file.as_bytes())).collect();
         Ok(Some(Self { target, files }))
     }
@@ -325,18 +325,21 @@ fn prune_object(
     };
     let compiled_for = with(|coverage| coverage.only_ptx > 0);
     let no_code_for = with(|coverage| coverage.machine_code == 0 && coverage.only_ptx == 0);
-    let package = |path: &RootPath| match table.origin(path) {
+    let mut links = object.paths.clone();
+    // The path in its package says more than the path of a link.
+    links.sort_by_key(|path| !matches!(table.origin(path), ObjectOrigin::Open(_)));
+    let path = if links.is_empty() {
+        RootPath::default()
+    } else {
+        links.remove(0)
+    };
+    let package = match table.origin(&path) {
         ObjectOrigin::Open(package) => Some(package.package.clone()),
         _ => None,
     };
-    let mut paths = object.paths.clone();
-    // The path in its package says more than the path of a link.
-    paths.sort_by_key(|path| package(path).is_none());
-    let package = paths.first().and_then(package);
-    let mut paths = paths.into_iter();
     Ok(Ok(PrunedObject {
-        path: paths.next().unwrap_or_default(),
-        links: paths.collect(),
+        path,
+        links,
         layer,
         stored: stored.clone(),
         package,
@@ -386,8 +389,8 @@ fn static_library(table: &GpuCodeTable, place: &Path) -> Result<Option<String>, 
     let texts = table.static_libraries.iter().map(|row| row.text.as_bytes());
     let searcher = AhoCorasick::new(texts).map_err(|error| SlimError::Cannot(error.to_string()))?;
     let source = interrupt::InterruptibleReader(open_staging_file(place)?);
-    let found = searcher.stream_find_iter(source).next().transpose();
-    let found = found.map_err(|error| io_error(place, error))?;
+    let mut matches = searcher.stream_find_iter(source);
+    let found = matches.next().transpose().map_err(|error| io_error(place, error))?;
     let row = found.and_then(|found| table.static_libraries.get(found.pattern().as_usize()));
     Ok(row.map(|row| row.library.clone()))
 }

@@ -72,4 +72,8 @@ impl BlobStore for InterruptibleBlobs<'_> {
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
         Ok(Box::new(InterruptibleReader(self.0.open(layer)?)))
     }
+
+    fn find(&self, layer: &LayerDescriptor) -> Result<(), ImageError> {
+        self.0.find(layer)
+    }
 }

@@ -69,12 +69,12 @@ pub(crate) fn write_config(config: &[u8], diff_ids: &[Digest], change: &ConfigCh
     }
     if let Some(added) = change.added {
         // The time of the original image, because the current time would make every result different.
-        let created: Option<String> = field(&document, "created");
-        let created = created.as_deref().unwrap_or("1970-01-01T00:00:00Z");
+        let time: Option<String> = field(&document, "created");
+        let created = time.as_deref().unwrap_or("1970-01-01T00:00:00Z");
         let there = document.get("history").map_or("null", |history| history.get());
-        let history: Result<Option<Vec<Box<RawValue>>>, _> = serde_json::from_str(there);
-        let history = history.map_err(|error| format!("the history of the image's config cannot be read: {error}"))?;
-        let mut history = history.unwrap_or_default();
+        let mut history = serde_json::from_str::<Option<Vec<Box<RawValue>>>>(there)
+            .map_err(|error| format!("the history of the image's config cannot be read: {error}"))?
+            .unwrap_or_default();
         // Entries match layers by position, so fill in missing ones first.
         let told = history.iter().filter(|entry| makes_layer(entry)).count();
         for _ in told + 1..diff_ids.len() {

@@ -9,7 +9,7 @@ use super::new_manifest::MediaFamily;
 use super::original_image::OriginalImage;
 use super::staging_files::open_staging_file;
 use super::{SlimError, interrupt};
-use crate::make::added_layer::AddedLayer;
+use crate::make::patch::layer::AddedLayer;
 use image_linkage::layer::{LayerCut, rewrite_layer};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;

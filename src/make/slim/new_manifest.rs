@@ -62,10 +62,9 @@ impl MediaFamily {
 
     /// The media type of a layer in this family. `written` is its previous type and `stored` its compression.
     pub(crate) fn layer_type(self, written: Option<&str>, stored: Compression) -> String {
-        let is_docker = |written: &&str| written.starts_with(DOCKER_LAYER);
         match (self, written) {
             // An engine's archive always uses Docker's type names, even for OCI images.
-            (Self::Oci, Some(written)) if !is_docker(&written) => written.to_owned(),
+            (Self::Oci, Some(written)) if !written.starts_with(DOCKER_LAYER) => written.to_owned(),
             (Self::Oci, _) => format!("{OCI_LAYER}{}", ending(stored, "+")),
             (Self::Docker, Some(written)) => written.to_owned(),
             (Self::Docker, None) => format!("{DOCKER_LAYER}{}", ending(stored, ".")),
@@ -124,13 +123,14 @@ pub(crate) fn write_manifest(
     )?;
     document.insert("config".to_owned(), named);
     let stored: Vec<Box<RawValue>> = field(&before, "layers").unwrap_or_default();
-    let describe = |layer: &ManifestLayer| {
-        let old = layer.of.and_then(|number| stored.get(number));
-        let old = old.and_then(|old| serde_json::from_str(old.get()).ok());
-        describe_blob(old, &layer.media_type, &layer.digest, layer.size)
-    };
-    let layers: Vec<_> = layers.iter().map(describe).collect::<Result<_, _>>()?;
-    document.insert("layers".to_owned(), raw(&layers)?);
+    let mut described = Vec::new();
+    for layer in layers {
+        let old = layer
+            .of
+            .and_then(|number| serde_json::from_str(stored.get(number)?.get()).ok());
+        described.push(describe_blob(old, &layer.media_type, &layer.digest, layer.size)?);
+    }
+    document.insert("layers".to_owned(), raw(&described)?);
     // A manifest is sent with its family's type, and a registry rejects one that contains another.
     if before
         .get("mediaType")
@@ -139,16 +139,13 @@ pub(crate) fn write_manifest(
         document.insert("mediaType".to_owned(), media_type.clone());
     }
     // Compare by value: an unchanged descriptor may contain spaces.
-    let values = |document: &RawObject| serde_json::to_value(document).ok();
-    match original {
-        Some(bytes) if values(&document).is_some_and(|values_now| Some(values_now) == values(&before)) => {
-            Ok(bytes.to_vec())
-        }
-        _ => {
-            document.insert("mediaType".to_owned(), media_type);
-            serde_json::to_vec(&document).map_err(|error| error.to_string())
-        }
+    if let (Some(bytes), Ok(old), Ok(new)) = (original, serde_json::to_value(&before), serde_json::to_value(&document))
+        && old == new
+    {
+        return Ok(bytes.to_vec());
     }
+    document.insert("mediaType".to_owned(), media_type);
+    serde_json::to_vec(&document).map_err(|error| error.to_string())
 }
 
 /// A descriptor with a new blob; unrelated fields stay.

@@ -77,18 +77,15 @@ impl OriginalImage {
             }
         };
         // The first of several reads: a layer is read again to rewrite it, and to copy it to its place.
-        let layers = image_source::read_layers(
+        let mut layers: Vec<LayerIndex> = Vec::new();
+        for layer in image_source::read_layers(
             &opened.image,
             &interrupt::InterruptibleBlobs(&*blobs),
             &options.open_request(),
-        )?;
-        let layers = layers
-            .into_iter()
-            .map(|layer| {
-                // An audit reports a gap, but a rewritten layer must not be incomplete.
-                layer.map_err(|unread| SlimError::Cannot(format!("{}: {}", unread.what, unread.why)))
-            })
-            .collect::<Result<Vec<LayerIndex>, SlimError>>()?;
+        )? {
+            // An audit reports a gap, but a rewritten layer must not be incomplete.
+            layers.push(layer.map_err(|unread| SlimError::Cannot(format!("{}: {}", unread.what, unread.why)))?);
+        }
         let mut documents = opened.documents;
         if documents.config.is_empty() {
             documents.config = minimal_config(&opened.image, &layers);
@@ -111,21 +108,6 @@ impl OriginalImage {
             options.knowledge,
             &options.conditions,
         )
-    }
-
-    /// Checks that the image contains the bytes of all layers.
-    ///
-    /// Errors: A layer is stored elsewhere.
-    pub(crate) fn require_own_layers(&self) -> Result<(), SlimError> {
-        // image-spec, layer.md, "Non-Distributable Layers": an archive does not contain such a blob.
-        let mut layers = self.image.layers.iter().zip(&self.layers);
-        match layers.find(|(layer, _)| layer.is_foreign()) {
-            Some((_, index)) => {
-                let text = format!("layer {} is foreign: its bytes are elsewhere", index.digest);
-                Err(SlimError::Cannot(text))
-            }
-            None => Ok(()),
-        }
     }
 
     /// The stored blob of a layer. Reading fails at its end if it has changed since the first read.
@@ -191,11 +173,13 @@ impl OriginalImage {
         let mut at = found.path;
         // A hard link may point to a file in a lower layer, which may again be a hard link.
         loop {
-            match self.layers.get(number)?.entries.get(at.as_bytes()) {
-                Some(LayerEntry::File(_)) => return Some((number, at)),
-                Some(LayerEntry::Hardlink(target)) if *target != at => at = target.clone(),
-                _ => number = number.checked_sub(1)?,
+            let (stored, entry) = self.layers.get(number)?.follow_hardlink(&at);
+            let (stored, is_file) = (stored.clone(), matches!(entry, Some(LayerEntry::File(_))));
+            if is_file {
+                return Some((number, stored));
             }
+            at = stored;
+            number = number.checked_sub(1)?;
         }
     }
 }

@@ -5,22 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::decision::SlimDecision;
 use super::twin_files::find_twin_files;
 use crate::facts::dead_weight_kind;
-use crate::judge::plan::{Plan, PlanItem};
+use crate::judge::plan::PlanItem;
 use crate::knowledge::KnowledgeTables;
+use crate::make::patch::drops::paths_of;
 use image_linkage::layer::{LayerCut, resolve_hardlink};
 use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
 
-/// Decides which files to remove and how the layers change; `merged` is their file system.
+/// Decides which of the dropped files go and how the layers change; `merged` is their file system.
 pub(super) fn leave_out(
     decision: &mut SlimDecision,
     layers: &[LayerIndex],
     merged: &Rootfs,
-    plan: &Plan,
     tables: &'static KnowledgeTables,
 ) {
-    decision.drop.clone_from(&plan.drop);
     decision.hidden = hidden_files(layers, merged, tables);
     keep_linked(decision, layers, merged);
     let gone = decision.removed_paths();
@@ -48,8 +47,9 @@ fn hidden_files(layers: &[LayerIndex], merged: &Rootfs, tables: &'static Knowled
             let Some(kind) = dead_weight_kind(tables, &path, facts) else {
                 continue;
             };
-            let seen = merged.lookup_link(&path.absolute()).ok();
-            let seen = seen
+            let seen = merged
+                .lookup_link(&path.absolute())
+                .ok()
                 .filter(|found| found.path == path)
                 .map(|found| merged.node(found.node));
             if seen.is_none_or(|node| node.layer != number) {
@@ -72,16 +72,13 @@ fn keep_linked(decision: &mut SlimDecision, layers: &[LayerIndex], merged: &Root
     // A kept file may itself be a hard link, whose target must then stay too.
     loop {
         let needed = linked_from_above(decision, layers, merged);
-        let stays = |item: &PlanItem| {
-            let mut paths = std::iter::once(&item.path).chain(&item.links);
-            paths.find_map(|path| needed.get(path)).cloned()
-        };
+        let stays = |item: &PlanItem| paths_of(item).find_map(|path| needed.get(path)).cloned();
         let before = decision.removed_items().count();
         decision.hidden.retain(|item| stays(item).is_none());
-        let (kept, drop) = std::mem::take(&mut decision.drop)
+        let (kept, drop) = std::mem::take(&mut decision.patch.drops)
             .into_iter()
             .partition(|item| stays(item).is_some());
-        decision.drop = drop;
+        decision.patch.drops = drop;
         let kept: Vec<PlanItem> = kept;
         let why = kept.iter().filter_map(|item| Some((item.path.clone(), stays(item)?)));
         decision.stays.extend(why);
@@ -94,14 +91,10 @@ fn keep_linked(decision: &mut SlimDecision, layers: &[LayerIndex], merged: &Root
 /// The removed files that an upper layer's hard link needs as its target.
 fn linked_from_above(decision: &SlimDecision, layers: &[LayerIndex], merged: &Rootfs) -> BTreeMap<RootPath, String> {
     let mut needed = BTreeMap::new();
-    let all: BTreeSet<&RootPath> = decision
-        .removed_items()
-        .flat_map(|item| std::iter::once(&item.path).chain(&item.links))
-        .collect();
+    let all: BTreeSet<&RootPath> = decision.removed_items().flat_map(paths_of).collect();
     if all.is_empty() {
         return needed;
     }
-    let real = |target: &RootPath| Some(merged.lookup_link(&target.absolute()).ok()?.path);
     for (number, layer) in layers.iter().enumerate() {
         let gone = decision.removed_from(number);
         for (path, entry) in layer.entries.iter() {
@@ -113,7 +106,8 @@ fn linked_from_above(decision: &SlimDecision, layers: &[LayerIndex], merged: &Ro
                 continue;
             }
             // The target as written, and its path in the merged file system with folder links resolved.
-            let targets = std::iter::once(target.clone()).chain(real(target));
+            let resolved = merged.lookup_link(&target.absolute()).ok().map(|found| found.path);
+            let targets = std::iter::once(target.clone()).chain(resolved);
             for target in targets.filter(|target| all.contains(target)) {
                 let why = format!("{path} is a hard link to it from elsewhere");
                 needed.insert(target, why);
@@ -133,10 +127,9 @@ fn uncovered(decision: &mut SlimDecision, layers: &[LayerIndex], gone: &BTreeSet
         if merged.lookup_link(&path.absolute()).is_err() {
             continue;
         }
-        let holds = |cut: &LayerCut| cut.gone.contains(path);
         // In the highest layer that contained the file: a whiteout only hides lower layers.
         let mut cuts = decision.cuts.values_mut().rev();
-        if let Some(cut) = cuts.find(|cut| holds(cut)) {
+        if let Some(cut) = cuts.find(|cut| cut.gone.contains(path)) {
             cut.whiteouts.insert(path.clone());
         }
     }
@@ -147,7 +140,7 @@ mod tests {
     use testkit::layer::Layer;
 
     use super::{SlimDecision, leave_out};
-    use crate::judge::plan::{Plan, PlanItem, Verdict};
+    use crate::judge::plan::PlanItem;
     use crate::knowledge::Knowledge;
     use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
     use image_linkage::path::RootPath;
@@ -168,19 +161,10 @@ mod tests {
             links: Vec::new(),
             because: String::new(),
         };
-        let plan = Plan {
-            phase: String::new(),
-            summary: String::new(),
-            verdict: Verdict::Pass,
-            because: Vec::new(),
-            keep: Vec::new(),
-            drop: paths.iter().map(item).collect(),
-            unmet: Vec::new(),
-            gets_wrong_soname: false,
-        };
         let mut decision = SlimDecision::default();
+        decision.patch.drops = paths.iter().map(item).collect();
         let (merged, _) = rootfs::merge_layers(&layers);
-        leave_out(&mut decision, &layers, &merged, &plan, Knowledge::built_in().tables);
+        leave_out(&mut decision, &layers, &merged, Knowledge::built_in().tables);
         let (rootfs, _) = rootfs::merge_layers(decision.apply(&layers));
         let mut left = Vec::new();
         rootfs.visit(|path, _, _| left.push(path.to_string()));

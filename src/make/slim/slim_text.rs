@@ -9,8 +9,8 @@ use super::new_image::NewImage;
 use crate::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
-use crate::make::remedy::install_folder::FolderDiscovery;
-use crate::make::remedy::wanted_cupti::find_wanted_cupti;
+use crate::make::choose::wanted_cupti::find_wanted_cupti;
+use crate::make::patch::{ImagePatch, SearchPath};
 use crate::size::{count_words, format_size};
 use image_linkage::escape;
 
@@ -21,6 +21,26 @@ const SHOWN_GROUPS: usize = 10;
 pub(crate) fn describe_decision(making: &SlimInput<'_>) -> String {
     let mut out = String::new();
     let (image, plan, decision) = (&making.facts.image, making.plan, making.decision);
+    let ImagePatch {
+        title: _,
+        // `brings` tells these.
+        soname: _,
+        library: _,
+        release: _,
+        source: _,
+        files: _,
+        links: _,
+        search: _,
+        deletes,
+        // A layer grants no rights and installs no package.
+        rights: _,
+        package: _,
+        rewrites_cache: _,
+        library_path,
+        // These are among the removed items.
+        drops: _,
+        leaves: _,
+    } = &decision.patch;
     let _ = writeln!(
         out,
         "{} for {}: {}{}",
@@ -43,17 +63,16 @@ pub(crate) fn describe_decision(making: &SlimInput<'_>) -> String {
             let _ = writeln!(out, "  - {link}: is a link to it");
         }
     }
-    for path in &decision.clears {
+    for path in deletes {
         let _ = writeln!(out, "  - {path}: {MISLEADING}");
     }
-    if let Some(path) = &decision.library_path {
+    if let Some(path) = library_path {
         let (value, because) = (escape::escape_bytes(path.value.as_bytes()), &path.because);
         let _ = writeln!(out, "  ~ LD_LIBRARY_PATH={value}: {because}");
     }
     for twins in &decision.twins {
         let links: Vec<String> = twins.links.iter().map(ToString::to_string).collect();
-        let (file, bytes) = (&twins.file, format_size(twins.saved_bytes()));
-        let links = links.join(", ");
+        let (links, file, bytes) = (links.join(", "), &twins.file, format_size(twins.saved_bytes()));
         let _ = writeln!(out, "  ~ {links}: identical to {file}, stored once, {bytes} less");
     }
     for (path, why) in &decision.stays {
@@ -181,26 +200,14 @@ fn rules(plan: &Plan) -> String {
 }
 
 fn brings(out: &mut String, making: &SlimInput<'_>) {
-    let decision = making.decision;
-    let from = making.supplier.map(|supplier| &supplier.facts.image.reference);
-    let from = from.map(|from| escape::escape_bytes(from.as_bytes()));
-    for link in &decision.path_links {
-        let (to, because) = (escape::escape_bytes(&link.to), &link.because);
-        let _ = writeln!(out, "  + {} -> {to}: {because}", link.at);
-    }
-    let Some(copy_plan) = &decision.copy_plan else {
-        if let Some(from) = from.filter(|_| decision.path_links.is_empty()) {
-            let _ = writeln!(
-                out,
-                "  it has what the phase needs of CUPTI: nothing is added from {from}"
-            );
-        }
-        return;
-    };
-    let release = copy_plan.release.as_deref().unwrap_or("an unknown release");
-    let soname = escape::escape_bytes(&copy_plan.soname);
-    match from.filter(|_| !copy_plan.files.is_empty()) {
-        Some(from) => {
+    let (decision, patch) = (making.decision, &making.decision.patch);
+    let from = making
+        .supplier
+        .map(|supplier| escape::escape_bytes(supplier.facts.image.reference.as_bytes()));
+    let soname = escape::escape_bytes(&patch.soname);
+    let release = patch.release_words();
+    match from {
+        Some(from) if patch.source.is_some() => {
             let wants = find_wanted_cupti(making.facts).words();
             let why = if wants.is_empty() {
                 "nothing in the image shows which release it needs".to_owned()
@@ -209,34 +216,46 @@ fn brings(out: &mut String, making: &SlimInput<'_>) {
             };
             let _ = writeln!(out, "  adds {soname} of {release} from {from}: {why}");
         }
-        None => {
+        _ if !patch.files.is_empty() => {
             let _ = writeln!(out, "  adds no file: {soname} of {release} is in the image");
         }
+        Some(from) if patch.links.is_empty() => {
+            let _ = writeln!(
+                out,
+                "  it has what the phase needs of CUPTI: nothing is added from {from}"
+            );
+        }
+        _ => {}
     }
     if let Some(own) = &decision.own {
-        let release = own.release.as_deref().unwrap_or("an unknown release");
+        let release = own.release_words();
         let _ = writeln!(
             out,
             "  the image's own copy, of {release}, stays off the search path; without --cupti-from it is added to it"
         );
     }
-    for file in &copy_plan.files {
-        let (bytes, because) = (format_size(file.bytes), &file.because);
-        let _ = writeln!(out, "  + {} {bytes}: {because}", file.to);
+    let come = patch.files.iter().filter(|file| file.copied_from().is_some());
+    for file in come {
+        let (bytes, because) = (format_size(file.facts.bytes), &file.because);
+        let _ = writeln!(out, "  + {} {bytes}: {because}", file.at);
     }
-    for link in &copy_plan.links {
+    for link in &patch.links {
         let (to, because) = (escape::escape_bytes(&link.to), &link.because);
         let _ = writeln!(out, "  + {} -> {to}: {because}", link.at);
     }
-    if let FolderDiscovery::Conf(file) = &copy_plan.search.by {
-        let (folder, because) = (&copy_plan.search.folder, &copy_plan.search.because);
-        let _ = writeln!(out, "  + {file} names {folder}: {because}");
+    if let SearchPath::Configured {
+        folder,
+        line: Some(line),
+        because,
+    } = &patch.search
+    {
+        let _ = writeln!(out, "  + {} names {folder}: {because}", line.file);
     }
 }
 
 /// The resulting image.
 pub(crate) fn describe_result(making: &SlimInput<'_>, made: &NewImage<'_>, audit: &AuditedImage) -> String {
-    let before: u64 = making.facts.layers.iter().map(|layer| layer.bytes).sum();
+    let before: u64 = making.facts.layers.sizes.iter().map(|layer| layer.bytes).sum();
     let after = made.bytes();
     let change = match after.checked_sub(before) {
         Some(more) => format!("{} more", format_size(more)),
@@ -267,8 +286,8 @@ pub(crate) fn describe_rest(facts: &ImageFacts) -> String {
     }
     let smaller = weight.groups.get(SHOWN_GROUPS..).unwrap_or_default();
     if !smaller.is_empty() {
-        let bytes = smaller.iter().map(|group| group.bytes);
-        let bytes = format_size(bytes.fold(0, u64::saturating_add));
+        let sizes = smaller.iter().map(|group| group.bytes);
+        let bytes = format_size(sizes.fold(0, u64::saturating_add));
         let _ = writeln!(out, "    {bytes:>8}  in {} smaller groups", smaller.len());
     }
     out

@@ -34,8 +34,9 @@ impl StagingFile {
 
 impl Write for StagingFile {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
-        self.file.write(buf).map_err(named)
+        self.file
+            .write(buf)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -13,6 +13,7 @@ use super::provenance::ContentOrigin;
 use super::staging_files::{StagingFile, io_error, open_staging_file};
 use crate::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
+use crate::make::choose::copy_source::CopySource;
 use image_linkage::layer::{IndexOptions, KeptFiles, LayerIndex, LayerProblem, ProblemKind, read_file_facts};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
@@ -100,6 +101,14 @@ impl CuptiSupplier {
         })
     }
 
+    /// The image, wheel or folder to copy from, as it was named.
+    pub(crate) fn copy_source(&self) -> CopySource<'_> {
+        CopySource {
+            name: &self.facts.image.reference,
+            facts: &self.facts,
+        }
+    }
+
     /// Extracts files into `folder`; `paths` are paths in the source, with links resolved.
     ///
     /// Errors: Why one cannot be read, or a change of the source.
@@ -118,8 +127,7 @@ impl CuptiSupplier {
                 let mut archive = archive(wheel, limits)?;
                 one_by_one(paths, folder, |path, to| {
                     let name = image_linkage::escape::escape_bytes(path.as_bytes());
-                    let file = archive.by_name(&name);
-                    let mut file = file.map_err(|error| broken(wheel, &error))?;
+                    let mut file = archive.by_name(&name).map_err(|error| broken(wheel, &error))?;
                     copy_hashed(&mut file, to).map_err(at(wheel))
                 })
             }
@@ -178,8 +186,8 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
     if archive.len() > limits.archive_files {
         return Err(too_many_files(wheel, limits.archive_files));
     }
-    let most = open_staging_file(wheel)?.metadata().map_err(at(wheel))?.len();
-    let most = most.saturating_mul(limits.archive_ratio);
+    let stored = open_staging_file(wheel)?.metadata().map_err(at(wheel))?.len();
+    let most = stored.saturating_mul(limits.archive_ratio);
     let mut index = LayerIndex::empty();
     let mut kept = KeptFiles::default();
     for number in 0..archive.len() {
@@ -189,8 +197,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
             continue;
         }
         let path = RootPath::new(file.name_raw());
-        let mode = file.unix_mode().unwrap_or(0o644) & 0o7777;
-        let mode = u16::try_from(mode).unwrap_or(0o644);
+        let mode = u16::try_from(file.unix_mode().unwrap_or(0o644) & 0o7777).unwrap_or(0o644);
         let left = most.saturating_sub(index.bytes);
         // The size in a zip file is untrusted, so count the bytes.
         let mut bounded = file.take(left);

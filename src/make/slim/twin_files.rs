@@ -39,10 +39,10 @@ pub(crate) fn find_twin_files(layer: &LayerIndex, stays: impl Fn(&RootPath) -> b
     }
     let twins = groups.into_values().filter_map(|group| {
         let ((file, facts), others) = group.split_first()?;
-        let is_same = |(_, other): &&(_, &FileFacts)| {
-            (other.capabilities, &other.access_list) == (facts.capabilities, &facts.access_list)
-        };
-        let links: Vec<RootPath> = others.iter().filter(is_same).map(|(path, _)| path.clone()).collect();
+        let same = others
+            .iter()
+            .filter(|(_, other)| (other.capabilities, &other.access_list) == (facts.capabilities, &facts.access_list));
+        let links: Vec<RootPath> = same.map(|(path, _)| path.clone()).collect();
         (!links.is_empty()).then(|| TwinFiles {
             file: file.clone(),
             links,

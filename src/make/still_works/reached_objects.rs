@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::facts::ProcessContext;
 use image_linkage::elf::{ByteString, ElfFacts};
-use image_linkage::loader::{CacheEntry, LdCache};
+use image_linkage::loader::LdCache;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
@@ -120,13 +120,12 @@ pub(super) fn reached_objects(before: &ProcessContext, after: &ProcessContext) -
 
 /// The sonames whose entry in the loader's cache changed.
 fn changed_entries(before: &ProcessContext, after: &ProcessContext) -> Vec<ByteString> {
-    let entries = |context: &ProcessContext| -> BTreeSet<(ByteString, ByteString)> {
+    let [old, new] = [before, after].map(|context| -> BTreeSet<(ByteString, ByteString)> {
         let caches = context.linker.iter().filter_map(|linker| linker.cache.as_deref());
-        let pair = |(name, entry): (&[u8], &CacheEntry)| (name.into(), entry.path.clone());
-        caches.flat_map(LdCache::iter).map(pair).collect()
-    };
-    let (before, after) = (entries(before), entries(after));
-    let changed = before.symmetric_difference(&after);
+        let entries = caches.flat_map(LdCache::iter);
+        entries.map(|(name, entry)| (name.into(), entry.path.clone())).collect()
+    });
+    let changed = old.symmetric_difference(&new);
     changed.map(|(name, _)| name.clone()).collect()
 }
 
@@ -140,21 +139,20 @@ fn concerns_all(
     const PRELOAD: &[u8] = b"/etc/ld.so.preload";
     let listed = before.rootfs.content(PRELOAD);
     let preloaded = [before.environment.preload.as_deref(), listed];
-    let words = preloaded.into_iter().flatten();
-    let mut words = words.flat_map(|text| text.split(|byte| b" :\t\n".contains(byte)));
-    let is_folder = |path: &RootPath| {
-        let found = before.rootfs.lookup(&path.absolute());
-        found.is_ok_and(|found| matches!(before.rootfs.node(found.node).kind, NodeKind::Directory(_)))
-    };
-    let stays = |path: &RootPath| after.rootfs.lookup_link(&path.absolute()).is_ok();
-    let loader = |context: &ProcessContext| context.linker.as_ref().map(|linker| linker.real_path.clone());
-    let library_path = |context: &ProcessContext| context.environment.library_path.clone();
+    let texts = preloaded.into_iter().flatten();
+    let mut words = texts.flat_map(|text| text.split(|byte| b" :\t\n".contains(byte)));
+    let [loader, new_loader] = [before, after].map(|context| context.linker.as_ref().map(|linker| &linker.real_path));
     words.any(|word| names.contains(last_part(word)))
         || listed != after.rootfs.content(PRELOAD)
-        || loader(before) != loader(after)
-        || library_path(before) != library_path(after)
-        || old
-            .links
-            .keys()
-            .any(|link| names.contains(link.name()) && !stays(link) && is_folder(link))
+        || loader != new_loader
+        || before.environment.library_path != after.environment.library_path
+        || old.links.keys().any(|link| {
+            let path = link.absolute();
+            let is_gone = names.contains(link.name()) && after.rootfs.lookup_link(&path).is_err();
+            is_gone
+                && before
+                    .rootfs
+                    .lookup(&path)
+                    .is_ok_and(|found| matches!(before.rootfs.node(found.node).kind, NodeKind::Directory(_)))
+        })
 }

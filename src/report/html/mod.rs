@@ -3,8 +3,7 @@
 //! `maud` escapes all text, and text from an image was already [escaped](image_linkage::escape). A policy in the head
 //! prevents the browser from loading or running anything.
 
-mod document_page;
-mod table;
+mod page;
 mod weight;
 
 use std::io;
@@ -12,8 +11,8 @@ use std::io;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::weight::weight_section;
-use super::audit_page::{RulesById, audit_page, unread_page};
-use super::build_file::{CheckedBuildFile, check_page};
+use super::pages::build_file::{CheckedFiles, check_page};
+use super::pages::image::{RulesById, image_page, unread_page};
 use super::words::{ReportTone, image_name, platform_name};
 use super::writer::ReportWriter;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
@@ -45,9 +44,8 @@ pub(crate) struct HtmlReport {
 impl HtmlReport {
     /// An empty page for a run with these rules and this library.
     pub(crate) fn new(rules: &[Rule], library: &str) -> Self {
-        let by_id = |rule: &Rule| (rule.id.clone(), rule.clone());
         Self {
-            rules: rules.iter().map(by_id).collect(),
+            rules: rules.iter().map(|rule| (rule.id.clone(), rule.clone())).collect(),
             library: library.to_owned(),
             summary: Vec::new(),
             sections: Vec::new(),
@@ -126,7 +124,7 @@ impl ReportWriter for HtmlReport {
         // Weighed for this format only, because that is a walk of its own. A list of missing links is not about bytes.
         let weight = audit.links.is_none().then(|| audit.facts.weigh());
         let section = html! {
-            (audit_page(audit, &self.rules).blocks())
+            (image_page(audit, Some(&self.rules)).blocks())
             @if let Some(weight) = &weight { (weight_section(weight)) }
         };
         self.add(
@@ -141,8 +139,8 @@ impl ReportWriter for HtmlReport {
         String::new()
     }
 
-    fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
-        Ok(check_page(checked).html())
+    fn file_check(&self, checked: &CheckedFiles<'_>) -> io::Result<String> {
+        Ok(check_page(checked, true).html())
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> String {

@@ -19,18 +19,17 @@ pub(super) fn weight_section(weight: &ImageWeight) -> Markup {
         .values()
         .fold(0, |sum: u64, more| sum.saturating_add(*more));
     let groups = weight.groups.iter().take(ROWS);
-    let is_small = |group: &&GroupWeight| tenths(group.bytes, bytes) < 10;
-    let (small, large): (Vec<&GroupWeight>, Vec<&GroupWeight>) = groups.partition(is_small);
-    let rows = |groups: &[&GroupWeight]| groups.iter().map(|group| group_row(group, bytes)).collect::<Vec<_>>();
+    let (small, large): (Vec<&GroupWeight>, Vec<&GroupWeight>) =
+        groups.partition(|group| tenths(group.bytes, bytes) < 10);
     html! {
         @if bytes > 0 {
             h3 { "Where the bytes are" }
             p { "All files: " (format_size(bytes)) ". Hard links to one file count once." }
-            (bar_table("group", &rows(&large)))
+            (bar_table("group", &group_rows(&large, bytes)))
             @if !small.is_empty() {
                 details {
                     summary { (capital(&count_words(small.len(), "group"))) " below 1 %" }
-                    (bar_table("group", &rows(&small)))
+                    (bar_table("group", &group_rows(&small, bytes)))
                 }
             }
             @if let Some(more @ 1..) = weight.groups.len().checked_sub(ROWS) {
@@ -53,6 +52,10 @@ pub(super) fn weight_section(weight: &ImageWeight) -> Markup {
             }
         }
     }
+}
+
+fn group_rows(groups: &[&GroupWeight], all: u64) -> Vec<Markup> {
+    groups.iter().map(|group| group_row(group, all)).collect()
 }
 
 /// The row of a group: why it stays, and what would make it smaller.

@@ -131,8 +131,7 @@ fn read_program(wheel: &Path, profile: &ConsumerProfile) -> Outcome<(String, Str
             names = elf.needed.iter().map(|name| text(name)).filter(is_name).collect();
             // The strings of a program that links it contain the name in the versions of its symbols, too.
             if names.is_empty() {
-                let opened = elf.mentions.iter().chain(&elf.asked_names);
-                names = opened.map(|name| text(name)).filter(is_name).collect();
+                names = elf.mentions.iter().map(|name| text(name)).filter(is_name).collect();
             }
         }
         if is(through) {

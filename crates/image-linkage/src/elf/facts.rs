@@ -1,11 +1,12 @@
 //! The facts of one ELF object.
 
+use std::fmt;
+
 use elf::abi;
 use gpu_code::DeviceCode;
 use serde::{Deserialize, Serialize};
 
 use super::link_symbols::LinkSymbols;
-use super::load_fault::LoadFault;
 use super::part_name::{self, PartName};
 
 /// Raw bytes from an image: a soname, a path or a symbol.
@@ -67,8 +68,6 @@ pub struct ElfFacts {
     /// The mentions that are a path used only as a whole. For other paths, a linker may have merged a bare file name
     /// into the end of the path.
     pub whole_paths: Vec<ByteString>,
-    /// The mentions that code passes to dlopen only with `RTLD_NOLOAD`, to test whether a library is mapped.
-    pub asked_names: Vec<ByteString>,
     /// Other texts that contain a requested name: parts of longer texts, strings without a NUL, and instruction
     /// operands. An operand may hold only the first eight bytes of the name.
     pub fragments: Vec<ByteString>,
@@ -238,5 +237,29 @@ impl ElfFacts {
                 .device_code
                 .as_ref()
                 .map_or(0, |code| code.amounts().map(size_of_val).sum())
+    }
+}
+
+/// A reason why loaders refuse an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LoadFault {
+    /// A `PT_DYNAMIC` without content, as in debug files. glibc refuses it since 2.35.
+    EmptyDynamic,
+    /// A `PT_LOAD` whose `p_align` is not a multiple of a page (glibc elf/dl-load.c, `_dl_map_object_from_fd`).
+    AlignmentOffPage,
+    /// A `PT_LOAD` whose address and offset differ modulo a page, as a tool that moves segments may leave them.
+    OffsetOffPage,
+    /// `DF_1_NOOPEN`: dlopen refuses it.
+    NoOpen,
+}
+
+impl fmt::Display for LoadFault {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::EmptyDynamic => "object file has no dynamic section",
+            Self::AlignmentOffPage => "ELF load command alignment not page-aligned",
+            Self::OffsetOffPage => "ELF load command address/offset not page-aligned",
+            Self::NoOpen => "shared object cannot be dlopen()ed",
+        })
     }
 }

@@ -120,20 +120,16 @@ impl HeldRanges {
     fn since(&self, range: &ElfRange) -> Option<Vec<u8>> {
         let recent_start = self.position - self.recent.len() as u64;
         let length = to_usize(range.bytes);
-        match () {
-            () if range.offset >= self.position => Some(Vec::new()),
-            // Nothing was dropped yet: the start contains everything.
-            () if self.head.len() as u64 == self.position => Some(
-                self.head
-                    .get(to_usize(range.offset), to_usize(range.end()))
-                    .into_owned(),
-            ),
-            () if range.offset >= recent_start => {
-                let passed = self.recent.get(to_usize(range.offset - recent_start)..)?;
-                passed.get(..passed.len().min(length)).map(<[u8]>::to_vec)
-            }
-            () => None,
+        if range.offset >= self.position {
+            return Some(Vec::new());
         }
+        // Nothing was dropped yet: the start contains everything.
+        if self.head.len() as u64 == self.position {
+            let whole = self.head.get(to_usize(range.offset), to_usize(range.end()));
+            return Some(whole.into_owned());
+        }
+        let passed = self.recent.get(to_usize(range.offset.checked_sub(recent_start)?)..)?;
+        passed.get(..passed.len().min(length)).map(<[u8]>::to_vec)
     }
 
     /// Whether the whole range has passed.
@@ -143,11 +139,10 @@ impl HeldRanges {
 
     /// The store that holds a requested range, and its offset there.
     pub(crate) fn find(&self, range: &ElfRange) -> (&ByteStore, usize) {
-        let mut caught = self.caught.iter();
-        let caught = caught.find(|(caught, _)| caught.holds(range));
-        caught.map_or((&self.head, to_usize(range.offset)), |(caught, store)| {
-            (store, to_usize(range.offset - caught.offset))
-        })
+        match self.caught.iter().find(|(caught, _)| caught.holds(range)) {
+            Some((caught, store)) => (store, to_usize(range.offset - caught.offset)),
+            None => (&self.head, to_usize(range.offset)),
+        }
     }
 
     /// The bytes of a requested range; fewer if the file ended early.

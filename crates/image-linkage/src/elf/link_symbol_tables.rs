@@ -12,9 +12,8 @@ use elf::relocation::Rela;
 use elf::symbol::Symbol;
 
 use super::facts::ByteString;
-use super::link_symbols::{LinkSymbols, SymbolKey};
+use super::link_symbols::{LinkSymbols, SymbolKey, gnu_hash};
 use super::range::ElfEncoding;
-use super::symbol_hash::gnu_hash;
 use super::tables::{DynamicSection, DynamicTable, until_nul};
 
 /// The maximum bytes of the symbol table and of its names. `libtorch_cuda` has the most: 11 MB of names.
@@ -33,8 +32,8 @@ pub(super) fn read_link_symbols<'a>(
     };
     let (bytes, strings) = (whole(DynamicTable::Symbols)?, whole(DynamicTable::Strings)?);
     let symbols = ParsingTable::<AnyEndian, Symbol>::new(encoding.endian, encoding.class, &bytes);
-    let indexes = get(DynamicTable::VersionIndexes);
-    let indexes = ParsingTable::<AnyEndian, VersionIndex>::new(encoding.endian, encoding.class, &indexes);
+    let index_bytes = get(DynamicTable::VersionIndexes);
+    let indexes = ParsingTable::<AnyEndian, VersionIndex>::new(encoding.endian, encoding.class, &index_bytes);
     let versions: BTreeMap<u16, u32> = versions.iter().map(|(index, name)| (*index, gnu_hash(name))).collect();
     let name_of = |symbol: &Symbol| Some(until_nul(strings.get(usize::try_from(symbol.st_name).ok()?..)?));
     let key = |at: usize, name: &[u8], is_definition: bool| {
@@ -43,8 +42,8 @@ pub(super) fn read_link_symbols<'a>(
         let version = index
             .as_ref()
             .map(VersionIndex::index)
-            .filter(|index| *index > abi::VER_NDX_GLOBAL);
-        let version = version.and_then(|index| versions.get(&index).copied());
+            .filter(|index| *index > abi::VER_NDX_GLOBAL)
+            .and_then(|index| versions.get(&index).copied());
         SymbolKey::new(
             name,
             version,
@@ -111,9 +110,8 @@ fn asked_symbols<'a>(
     };
     let functions = dynamic.value(abi::DT_PLTRELSZ).unwrap_or_default();
     let is_held = get(DynamicTable::FunctionRelocations).len() as u64 >= functions;
-    let is_call = |(_, kind): &(usize, u32)| [abi::R_X86_64_JUMP_SLOT, abi::R_AARCH64_JUMP_SLOT].contains(kind);
     let mut at_load = read(DynamicTable::Relocations);
-    at_load.retain(|asked| !is_call(asked));
+    at_load.retain(|(_, kind)| ![abi::R_X86_64_JUMP_SLOT, abi::R_AARCH64_JUMP_SLOT].contains(kind));
     // Vtables refer to the same symbol many times.
     at_load.sort_unstable();
     at_load.dedup();

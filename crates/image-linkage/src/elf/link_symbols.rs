@@ -3,8 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::symbol_hash::gnu_hash;
-
 /// The exported and imported symbols of one object.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LinkSymbols {
@@ -50,6 +48,19 @@ impl SymbolKey {
     }
 }
 
+/// The hash used by `DT_GNU_HASH`.
+pub(super) fn gnu_hash(name: &[u8]) -> u32 {
+    name.iter().fold(5381, |hash: u32, byte| {
+        hash.wrapping_mul(33).wrapping_add(u32::from(*byte))
+    })
+}
+
+fn sorted(mut keys: Vec<SymbolKey>) -> Box<[SymbolKey]> {
+    keys.sort_unstable();
+    keys.dedup();
+    keys.into_boxed_slice()
+}
+
 impl LinkSymbols {
     /// Builds the sets from unsorted symbols.
     pub(super) fn new(
@@ -58,11 +69,6 @@ impl LinkSymbols {
         at_call: Vec<SymbolKey>,
         binds_now: bool,
     ) -> Self {
-        let sorted = |mut keys: Vec<SymbolKey>| {
-            keys.sort_unstable();
-            keys.dedup();
-            keys.into_boxed_slice()
-        };
         Self {
             exports: sorted(exports),
             at_load: sorted(at_load),
@@ -105,15 +111,16 @@ impl LinkSymbols {
 
     /// The number of imports that no object in `others` defines. Without `all`, counts only imports bound at load time.
     pub fn count_unbound<'s>(&self, others: &(impl Iterator<Item = &'s Self> + Clone), all: bool) -> usize {
-        let has = |other: &Self, wanted: SymbolKey| {
-            let mut definitions = other.definitions(wanted.name).iter();
-            definitions.any(|definition| definition.answers(wanted))
-        };
-        let at_call = self.at_call.iter().filter(|_| all);
+        let at_call: &[SymbolKey] = if all { &self.at_call } else { &[] };
         let wanted = self.at_load.iter().chain(at_call);
         wanted
-            .filter(|wanted| !others.clone().any(|other| has(other, **wanted)))
+            .filter(|wanted| !others.clone().any(|other| other.satisfies(**wanted)))
             .count()
+    }
+
+    fn satisfies(&self, wanted: SymbolKey) -> bool {
+        let mut definitions = self.definitions(wanted.name).iter();
+        definitions.any(|definition| definition.answers(wanted))
     }
 
     /// The number of exports and imports, a measure of the time to search them.

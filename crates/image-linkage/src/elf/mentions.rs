@@ -33,7 +33,6 @@ impl NameMatcher {
     ) -> Self {
         let names: Vec<S> = names.into_iter().collect();
         let prefixes: Vec<S> = symbol_prefixes.into_iter().collect();
-        let prefixes: Vec<&[u8]> = prefixes.iter().map(AsRef::as_ref).collect();
         let mut needles: Vec<&[u8]> = names.iter().map(AsRef::as_ref).collect();
         // An instruction operand holds at most eight bytes of a name.
         let words: Vec<&[u8]> = needles.iter().filter_map(|name| name.get(..operands::WORD)).collect();
@@ -51,19 +50,16 @@ impl NameMatcher {
         let wide_starts = [words_end, words_end + wide.len() / 2, words_end + wide.len()];
         needles.extend(wide.iter().map(Vec::as_slice));
         // One automaton for all needles, so that each byte of a large library is searched once.
-        needles.extend(&prefixes);
+        needles.extend(prefixes.iter().map(AsRef::as_ref));
         let prefix_searcher = searcher(&prefixes);
-        let holds_prefix = |number: &usize| {
-            names
-                .get(*number)
-                .is_some_and(|name| prefix_searcher.is_match(name.as_ref()))
-        };
+        let numbered = names.iter().enumerate();
+        let symbol_names = numbered.filter(|(_, name)| prefix_searcher.is_match(name.as_ref()));
         Self {
             needles: searcher(&needles),
             names: names.len(),
             words: words_end,
             wide: wide_starts,
-            symbol_names: (0..names.len()).filter(holds_prefix).collect(),
+            symbol_names: symbol_names.map(|(number, _)| number).collect(),
             prefixes: prefix_searcher,
         }
     }
@@ -246,16 +242,10 @@ impl FoundMentions {
     fn add_wide(&mut self, offset: u64, window: &[u8], at: usize, size: usize) {
         self.hits += 1;
         let (before, after) = window.split_at(at.min(window.len()));
-        let letter = |unit: &[u8]| match unit.split_first() {
-            Some((&byte, rest)) if byte.is_ascii_graphic() || byte == b' ' => {
-                rest.iter().all(|&byte| byte == 0).then_some(byte)
-            }
-            _ => None,
-        };
-        let left = before.rchunks_exact(size).take(REACH / size).map_while(letter);
+        let left = before.rchunks_exact(size).take(REACH / size).map_while(wide_letter);
         let mut text: Vec<u8> = left.collect();
         text.reverse();
-        text.extend(after.chunks_exact(size).take(REACH / size).map_while(letter));
+        text.extend(after.chunks_exact(size).take(REACH / size).map_while(wide_letter));
         if self.hits <= HITS {
             Self::keep(&mut self.parts, &mut self.same, offset, text.into());
         }
@@ -272,18 +262,27 @@ impl FoundMentions {
     }
 }
 
+fn is_printable(byte: u8) -> bool {
+    byte.is_ascii_graphic() || byte == b' '
+}
+
+/// The printable letter that a unit of two or four bytes encodes, low byte first.
+fn wide_letter(unit: &[u8]) -> Option<u8> {
+    let (&byte, rest) = unit.split_first()?;
+    (is_printable(byte) && rest.iter().all(|&byte| byte == 0)).then_some(byte)
+}
+
 /// The text around the byte at `at`, and whether it is a whole NUL-terminated string.
 fn string_around(bytes: &[u8], at: usize) -> (ByteString, bool) {
     let (before, after) = bytes.split_at(at.min(bytes.len()));
-    let printable = |byte: &&u8| byte.is_ascii_graphic() || **byte == b' ';
-    let in_text = |byte: &&u8| printable(byte) || !byte.is_ascii();
-    let left = before.iter().rev().take(REACH).take_while(in_text).count();
-    let right = after.iter().take(REACH).take_while(printable).count();
+    let near = before.iter().rev().take(REACH);
+    let left = near.take_while(|byte| is_printable(**byte) || !byte.is_ascii()).count();
+    let right = after.iter().take(REACH).take_while(|byte| is_printable(**byte)).count();
     let run = bytes.get(at - left..at + right).unwrap_or_default();
     // Directory names may be non-ASCII. Skip leading bytes that are not ASCII: they belong to whatever precedes the
     // string, even if they happen to decode as a letter.
-    let text = run.utf8_chunks().last().map_or("", |chunk| chunk.valid());
-    let text = text.trim_start_matches(|letter: char| !letter.is_ascii());
+    let valid = run.utf8_chunks().last().map_or("", |chunk| chunk.valid());
+    let text = valid.trim_start_matches(|letter: char| !letter.is_ascii());
     let is_whole = left < REACH && after.get(right) == Some(&0);
     (text.as_bytes().into(), is_whole)
 }

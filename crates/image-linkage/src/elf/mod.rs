@@ -10,20 +10,19 @@ mod facts;
 mod held_ranges;
 mod link_symbol_tables;
 mod link_symbols;
-mod load_fault;
 pub(crate) mod mentions;
 mod operands;
 mod part_name;
 mod range;
 pub(crate) mod stream;
 mod string_table;
-mod symbol_hash;
 mod symbol_versions;
 mod tables;
-mod text_uses;
+mod whole_paths;
 
-pub use facts::{ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole, VersionNeed};
+pub use facts::{
+    ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, LoadFault, NeededVersion, SymbolRole, VersionNeed,
+};
 pub use link_symbols::LinkSymbols;
-pub use load_fault::LoadFault;
 pub use mentions::NameMatcher;
 pub use stream::ElfStream;

@@ -17,16 +17,15 @@ use elf::segment::ProgramHeader;
 use gpu_code::DeviceCodeScanner;
 
 use super::address_space::AddressSpace;
-use super::facts::{ByteString, ElfFacts, ElfProblem, SymbolRole};
+use super::facts::{ByteString, ElfFacts, ElfProblem, LoadFault, SymbolRole};
 use super::held_ranges::{HeldRanges, STEP, to_usize};
 use super::link_symbol_tables::read_link_symbols;
-use super::load_fault::LoadFault;
 use super::mentions::{MentionScanner, NameMatcher};
 use super::range::{ElfEncoding, ElfRange};
 use super::string_table::StringTable;
 use super::symbol_versions;
 use super::tables::{self, DynamicSection, DynamicTable};
-use super::text_uses::{PathText, find_text_uses};
+use super::whole_paths::{PathText, find_whole_paths};
 
 /// Reads one object from a stream.
 pub struct ElfStream<'a> {
@@ -214,9 +213,8 @@ impl<'a> ElfStream<'a> {
         } else {
             AnyEndian::Little
         };
-        let half = |at: usize| endian.parse_u16_at(&mut at.clone(), head).unwrap_or_default();
-        self.facts.kind = half(16);
-        self.facts.machine = half(18);
+        self.facts.kind = endian.parse_u16_at(&mut 16, head).unwrap_or_default();
+        self.facts.machine = endian.parse_u16_at(&mut 18, head).unwrap_or_default();
         self.facts.version = endian.parse_u32_at(&mut 20, head).unwrap_or_default();
     }
 
@@ -315,8 +313,8 @@ impl<'a> ElfStream<'a> {
         // Without the header, the processor's ABI supplement decides (glibc sysdeps/*/stackinfo.h).
         let unsaid = matches!(self.facts.machine, abi::EM_X86_64 | abi::EM_386);
         self.facts.executable_stack = stack.map_or(unsaid, |flags| flags & abi::PF_X != 0);
-        let is_empty = |segment: &ProgramHeader| segment.p_type == abi::PT_DYNAMIC && segment.p_filesz == 0;
-        if segments.iter().any(is_empty) {
+        let mut dynamic = segments.iter().filter(|segment| segment.p_type == abi::PT_DYNAMIC);
+        if dynamic.any(|segment| segment.p_filesz == 0) {
             self.problem(ElfProblem::Unloadable(LoadFault::EmptyDynamic));
         }
         if let Some(fault) = segments.iter().find_map(page_fault) {
@@ -399,8 +397,7 @@ impl<'a> ElfStream<'a> {
         if opens && self.facts.machine == abi::EM_X86_64 && self.held.head.len() as u64 == self.held.position {
             let whole = found.strings.iter().filter(|(offset, _)| !in_table(*offset));
             let texts = whole.filter_map(|(offset, text)| PathText::new(*offset, text, self.interest));
-            let uses = find_text_uses(&self.held.head, space, texts.collect());
-            (self.facts.whole_paths, self.facts.asked_names) = (uses.whole, uses.asked);
+            self.facts.whole_paths = find_whole_paths(&self.held.head, space, texts.collect());
         }
         self.facts.mentions = outside(found.strings);
         self.facts.fragments = outside(found.parts);
@@ -418,12 +415,14 @@ impl ElfFacts {
 
 /// The first fault of a segment that glibc refuses to map, whatever the page size of the machine.
 fn page_fault(segment: &ProgramHeader) -> Option<LoadFault> {
-    let is_off_page = |value: u64| !value.is_multiple_of(SMALLEST_PAGE);
-    match segment.p_type {
-        abi::PT_LOAD if is_off_page(segment.p_align) => Some(LoadFault::AlignmentOffPage),
-        abi::PT_LOAD if is_off_page(segment.p_vaddr.wrapping_sub(segment.p_offset)) => Some(LoadFault::OffsetOffPage),
-        _ => None,
+    if segment.p_type != abi::PT_LOAD {
+        return None;
     }
+    if !segment.p_align.is_multiple_of(SMALLEST_PAGE) {
+        return Some(LoadFault::AlignmentOffPage);
+    }
+    let shift = segment.p_vaddr.wrapping_sub(segment.p_offset);
+    (!shift.is_multiple_of(SMALLEST_PAGE)).then_some(LoadFault::OffsetOffPage)
 }
 
 /// The file range of the dynamic section, taken from its address. The loader uses the last `PT_DYNAMIC` with file
@@ -455,8 +454,8 @@ fn code_begin(segments: &[ProgramHeader], entry: u64) -> Option<u64> {
     if segments.iter().any(|segment| segment.p_type == abi::PT_INTERP) {
         return None;
     }
-    let runs = |segment: &&ProgramHeader| segment.p_type == abi::PT_LOAD && segment.p_flags & abi::PF_X != 0;
-    let code = segments.iter().find(runs)?;
+    let mut loaded = segments.iter().filter(|segment| segment.p_type == abi::PT_LOAD);
+    let code = loaded.find(|segment| segment.p_flags & abi::PF_X != 0)?;
     if code.p_offset > 0 {
         return Some(code.p_offset);
     }

@@ -85,8 +85,9 @@ impl<'a> StringTable<'a> {
             self.window = (offset, bytes.into_owned());
         }
         let (at, window) = &self.window;
-        let end = (end - at).min(window.len());
-        window.get(offset - at..end).unwrap_or_default()
+        window
+            .get(offset - at..(end - at).min(window.len()))
+            .unwrap_or_default()
     }
 
     /// The strings that are requested symbols, keyed by offset. Includes suffixes of longer strings.

@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-use elf::abi;
 use elf::endian::EndianParse as _;
+use elf::{ParseError, abi};
 
 use super::facts::{ByteString, ElfFacts, NeededVersion, VersionNeed};
 use super::range::ElfEncoding;
@@ -34,17 +34,17 @@ struct VersionTable<'b> {
 impl VersionTable<'_> {
     fn entry(&self, at: usize) -> Option<ChainEntry> {
         let endian = self.encoding.endian;
-        let half = |nth: usize| endian.parse_u16_at(&mut at.checked_add(2 * nth)?, self.bytes).ok();
-        let word = |nth: usize| {
-            endian
-                .parse_u32_at(&mut at.checked_add(self.words + 4 * nth)?, self.bytes)
-                .ok()
-        };
-        Some(ChainEntry {
-            at,
-            halves: [half(0)?, half(1)?, half(2)?, half(3)?],
-            words: [word(0)?, word(1)?, word(2)?],
-        })
+        // Parsing moves a place to the next number.
+        let (mut half, mut word) = (at, at.checked_add(self.words)?);
+        let mut halves = [0; 4];
+        for number in &mut halves {
+            *number = endian.parse_u16_at(&mut half, self.bytes).ok()?;
+        }
+        let mut words = [0; 3];
+        for number in &mut words {
+            *number = endian.parse_u32_at(&mut word, self.bytes).ok()?;
+        }
+        Some(ChainEntry { at, halves, words })
     }
 
     /// The entries up to the end of the chain, or to one outside the table.
@@ -75,33 +75,32 @@ struct NeedAux {
 
 /// The needed versions of one file.
 fn needed_versions(table: &VersionTable<'_>, need: &ChainEntry, room: usize) -> Vec<NeedAux> {
-    let endian = table.encoding.endian;
     let [_, aux, _] = need.words;
     let mut found = Vec::new();
     let mut at = need.at.checked_add(aux as usize);
-    while let Some(place) = at {
-        let word = |nth: usize| endian.parse_u32_at(&mut place.checked_add(4 * nth)?, table.bytes).ok();
-        let half = |nth: usize| {
-            endian
-                .parse_u16_at(&mut place.checked_add(4 + 2 * nth)?, table.bytes)
-                .ok()
-        };
-        let read = || Some((word(0)?, half(0)?, half(1)?, word(2)?, word(3)?));
-        let Some((hash, flags, index, name, next)) = read().filter(|_| found.len() < room) else {
-            break;
-        };
-        found.push(NeedAux {
-            hash,
-            flags,
-            index,
-            name,
-        });
+    while let Some(place) = at
+        && found.len() < room
+        && let Ok((version, next)) = need_aux(table, place)
+    {
+        found.push(version);
         at = match next {
             0 => None,
             step => place.checked_add(step as usize),
         };
     }
     found
+}
+
+/// The entry at a place, and the distance to the next one.
+fn need_aux(table: &VersionTable<'_>, mut at: usize) -> Result<(NeedAux, u32), ParseError> {
+    let endian = table.encoding.endian;
+    let version = NeedAux {
+        hash: endian.parse_u32_at(&mut at, table.bytes)?,
+        flags: endian.parse_u16_at(&mut at, table.bytes)?,
+        index: endian.parse_u16_at(&mut at, table.bytes)?,
+        name: endian.parse_u32_at(&mut at, table.bytes)?,
+    };
+    Ok((version, endian.parse_u32_at(&mut at, table.bytes)?))
 }
 
 /// Reads needed and defined versions.
@@ -131,14 +130,14 @@ fn read_needs<'a>(
     };
     let mut room = VERSIONS;
     for need in &table.entries(|need| need.words[2]) {
-        let versions = needed_versions(&table, need, room);
+        let wanted = needed_versions(&table, need, room);
         let [file, ..] = need.words;
         let Some(file) = names.string(u64::from(file)) else {
             continue;
         };
         // Each file counts, too: a chain of files without versions takes as long to read.
-        room = room.saturating_sub(versions.len() + 1);
-        let versions = versions
+        room = room.saturating_sub(wanted.len() + 1);
+        let versions = wanted
             .iter()
             .filter_map(|version| needed_version(version, names))
             .collect();
@@ -184,23 +183,31 @@ fn first_name(table: &VersionTable<'_>, definition: &ChainEntry) -> Option<u32> 
 /// Version indexes of symbols with the offsets of their names: `vna_other` for needed versions, `vd_ndx` for defined
 /// ones.
 fn indexes<'a>(encoding: ElfEncoding, get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>) -> Vec<(u16, u32)> {
-    let (needs, definitions) = (get(DynamicTable::VersionNeeds), get(DynamicTable::VersionDefinitions));
-    let of = |bytes, words| VersionTable { encoding, bytes, words };
-    let (needs, definitions) = (of(&needs, 4), of(&definitions, 8));
-    let files = needs.entries(|need| need.words[2]);
-    let needed = files.iter().flat_map(|need| needed_versions(&needs, need, VERSIONS));
-    let defined = definitions.entries(|definition| definition.words[2]);
-    let defined = defined.iter().filter_map(|definition| {
+    let needs = VersionTable {
+        encoding,
+        bytes: &get(DynamicTable::VersionNeeds),
+        words: 4,
+    };
+    let definitions = VersionTable {
+        encoding,
+        bytes: &get(DynamicTable::VersionDefinitions),
+        words: 8,
+    };
+    let mut found = Vec::new();
+    for need in needs.entries(|need| need.words[2]) {
+        let versions = needed_versions(&needs, &need, VERSIONS - found.len());
+        found.extend(versions.iter().map(|version| (version.index, version.name)));
+    }
+    for definition in definitions.entries(|definition| definition.words[2]) {
         let [_, _, index, _] = definition.halves;
-        Some((index, first_name(&definitions, definition)?))
-    });
-    // The highest bit marks a hidden version.
-    needed
-        .map(|version| (version.index, version.name))
-        .chain(defined)
-        .take(VERSIONS)
-        .map(|(index, name)| (index & 0x7fff, name))
-        .collect()
+        found.extend(first_name(&definitions, &definition).map(|name| (index, name)));
+    }
+    found.truncate(VERSIONS);
+    for (index, _) in &mut found {
+        // The highest bit marks a hidden version.
+        *index &= 0x7fff;
+    }
+    found
 }
 
 /// Maps the version indexes of symbols to names.

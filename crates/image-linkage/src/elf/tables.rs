@@ -160,8 +160,8 @@ fn place_tables(dynamic: &mut DynamicSection, space: &AddressSpace) {
         if dynamic.range(table).is_some() {
             continue;
         }
-        let next = bounds.iter().copied().filter(|&bound| bound > address).min();
-        let next = next.map(|next| next - address);
+        let distances = bounds.iter().filter_map(|bound| bound.checked_sub(address));
+        let next = distances.filter(|&distance| distance > 0).min();
         let bytes = match table {
             // The loader does not use DT_STRSZ. If it is too small for a name, the next table ends this one.
             DynamicTable::Strings => dynamic
@@ -280,24 +280,23 @@ pub(super) fn read_symbols<'a>(
     facts: &mut ElfFacts,
 ) {
     let ElfEncoding { endian, class } = encoding;
-    let indexes = get(DynamicTable::VersionIndexes);
-    let indexes = ParsingTable::<AnyEndian, VersionIndex>::new(endian, class, &indexes);
+    let index_bytes = get(DynamicTable::VersionIndexes);
+    let indexes = ParsingTable::<AnyEndian, VersionIndex>::new(endian, class, &index_bytes);
     let versions = symbol_versions::version_names(encoding, &get, names);
     // Compare name offsets, so that a symbol costs one lookup and its name is never read.
     let wanted = names.beginning_with(interest);
-    let symbols_of = |piece: Cow<'_, [u8]>| {
-        let table = ParsingTable::<AnyEndian, RawSymbol>::new(endian, class, &piece);
-        table.iter().collect::<Vec<_>>()
-    };
     let mut symbols: Vec<DynamicSymbol> = pieces
-        .flat_map(symbols_of)
+        .flat_map(|piece| {
+            let table = ParsingTable::<AnyEndian, RawSymbol>::new(endian, class, &piece);
+            table.iter().collect::<Vec<_>>()
+        })
         .enumerate()
         .filter_map(|(at, symbol)| {
             let name = wanted.get(&u64::from(symbol.st_name))?.clone();
-            // Index 0 is local and 1 global without a version, even if a version is defined with that number.
             let index = indexes.get(at).ok().map(|index| index.index());
-            let index = index.filter(|&index| index > abi::VER_NDX_GLOBAL);
-            let version = versions.iter().find(|(number, _)| Some(*number) == index);
+            // Index 0 is local and 1 global without a version, even if a version is defined with that number.
+            let mut versions = versions.iter().filter(|(number, _)| *number > abi::VER_NDX_GLOBAL);
+            let version = versions.find(|(number, _)| Some(*number) == index);
             Some(DynamicSymbol {
                 name,
                 version: version.map(|(_, name)| name.clone()),

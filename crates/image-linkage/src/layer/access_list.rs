@@ -29,12 +29,12 @@ impl AccessList {
         let (entries, []) = entries.as_chunks::<8>() else {
             return None;
         };
-        let entry = |&[tag, tag_high, bits, bits_high, a, b, c, d]: &[u8; 8]| {
+        let read = entries.iter().map(|&[tag, tag_high, bits, bits_high, a, b, c, d]| {
             let (tag, bits) = ([tag, tag_high], [bits, bits_high]);
             let id = u32::from_le_bytes([a, b, c, d]);
             (u16::from_le_bytes(tag), u16::from_le_bytes(bits), id)
-        };
-        let entries: Box<[ListEntry]> = entries.iter().map(entry).collect();
+        });
+        let entries: Box<[ListEntry]> = read.collect();
         // Named entries require a mask. Without one, the list equals the mode (Linux `posix_acl_valid`).
         let names = entries.iter().any(|(tag, ..)| *tag == MASK);
         (u32::from_le_bytes(*version) == VERSION && names).then_some(Self(entries))

@@ -212,12 +212,13 @@ impl Changeset {
     /// unlink only the name (containerd, archive/tar.go, `createTarFile`).
     fn keep_linked(&mut self, path: &RootPath, file: &LayerEntry) {
         let links = self.hard_links.range((path.clone(), RootPath::default())..);
-        let links: Vec<_> = links.take_while(|(target, _)| target == path).cloned().collect();
-        for link in links {
+        let to_path: Vec<_> = links.take_while(|(target, _)| target == path).cloned().collect();
+        for link in to_path {
             self.hard_links.remove(&link);
             let (_, name) = link;
-            let leads_here = |entry: &LayerEntry| matches!(entry, LayerEntry::Hardlink(target) if target == path);
-            if let Some(entry) = self.entries.get_mut(&name).filter(|entry| leads_here(entry)) {
+            if let Some(entry) = self.entries.get_mut(&name)
+                && matches!(entry, LayerEntry::Hardlink(target) if target == path)
+            {
                 *entry = file.clone();
                 if let LayerEntry::Hardlink(first) = file {
                     self.hard_links.insert((first.clone(), name));
@@ -230,11 +231,12 @@ impl Changeset {
     ///
     /// Errors: The exceeded limit.
     pub(crate) fn check_held(&self, limits: &Limits) -> Result<(), String> {
-        let what = "the paths of its entries and the names in its libraries";
-        let of_all = (self.held, limits.layer_names, what, "layer-names");
-        let what = "the names in its libraries";
-        let of_objects = (self.held_of_objects, limits.object_names, what, "object-names");
-        for (held, limit, what, name) in [of_all, of_objects] {
+        let all = "the paths of its entries and the names in its libraries";
+        let of_objects = "the names in its libraries";
+        for (held, limit, what, name) in [
+            (self.held, limits.layer_names, all, "layer-names"),
+            (self.held_of_objects, limits.object_names, of_objects, "object-names"),
+        ] {
             if held > limit {
                 return Err(format!("{what} take more than the limit of {limit} bytes ({name})"));
             }
@@ -251,12 +253,13 @@ impl Changeset {
         let (mut directories, mut unnamed) = (0, 0);
         for (path, _) in self.entries.folders() {
             // Paths are sorted, so components not shared with the previous path are new.
-            let shared = before.split_components().zip(path.split_components());
-            let shared = shared.take_while(|(one, other)| one == other).count();
+            let pairs = before.split_components().zip(path.split_components());
+            let shared = pairs.take_while(|(one, other)| one == other).count();
             let new = path.split_components().count() - shared;
-            let above = std::iter::successors(Some(path.clone()), |path| Some(path.parent()));
-            let is_unnamed = |path: &RootPath| self.entries.get(path.as_bytes()).is_none();
-            unnamed += above.take(new).filter(is_unnamed).count();
+            let folders = std::iter::successors(Some(path.clone()), |path| Some(path.parent())).take(new);
+            unnamed += folders
+                .filter(|path| self.entries.get(path.as_bytes()).is_none())
+                .count();
             directories += new;
             before = path;
         }
@@ -320,8 +323,9 @@ impl Changeset {
 
 /// A path and all its parents.
 fn lineage(path: &RootPath) -> impl Iterator<Item = RootPath> {
-    let parent = |path: &RootPath| (*path != RootPath::default()).then(|| path.parent());
-    std::iter::successors(Some(path.clone()), parent)
+    std::iter::successors(Some(path.clone()), |path| {
+        (*path != RootPath::default()).then(|| path.parent())
+    })
 }
 
 #[cfg(test)]

@@ -187,11 +187,13 @@ impl<'a> FileReader<'a> {
             // The caller sets the owner from the tar header.
             ..FileFacts::default()
         };
-        let class = match () {
-            // Only the owner of a file comes from rpm's database, and that may be unknown.
-            () if too_large && !self.is_rpm_database => KeptClass::TooLarge,
-            () if self.is_of_many && !is_script => KeptClass::OfMany,
-            () => KeptClass::Needed,
+        // Only the owner of a file comes from rpm's database, and that may be unknown.
+        let class = if too_large && !self.is_rpm_database {
+            KeptClass::TooLarge
+        } else if self.is_of_many && !is_script {
+            KeptClass::OfMany
+        } else {
+            KeptClass::Needed
         };
         (facts, class)
     }
@@ -232,8 +234,8 @@ impl KeptFiles {
         class: KeptClass,
         limits: &Limits,
     ) -> (LayerEntry, Option<String>) {
-        let why = || format!("not read: larger than {}", limit_words("kept-file", limits.kept_file));
-        let why = (class == KeptClass::TooLarge).then(why);
+        let why = (class == KeptClass::TooLarge)
+            .then(|| format!("not read: larger than {}", limit_words("kept-file", limits.kept_file)));
         // The loader's files must have room behind any number of modules.
         let limit = match class {
             KeptClass::OfMany => limits.kept_total - limits.kept_total / 4,
@@ -321,8 +323,7 @@ fn is_shell_script(content: &[u8]) -> bool {
         .strip_prefix(b"#!")
         .unwrap_or_default()
         .split(|byte| b" \t/".contains(byte));
-    let is_shell = |word: &[u8]| [&b"sh"[..], b"bash", b"dash", b"ash"].contains(&word);
-    content.len() as u64 <= SHELL_TEXT && words.any(is_shell)
+    content.len() as u64 <= SHELL_TEXT && words.any(|word| matches!(word, b"sh" | b"bash" | b"dash" | b"ash"))
 }
 
 fn shape(start: Vec<u8>, names: &NameMatcher, head_limit: usize) -> ContentKind<'_> {

@@ -39,8 +39,8 @@ pub(crate) fn edit_headers(raw: &[u8], member: &TarMember, change: &HeaderChange
         }
         Ok(())
     })?;
-    let own = raw.get(member.own..).and_then(<[u8]>::first_chunk);
-    let mut own: Block = *own.ok_or("its headers end before they are whole")?;
+    let rest = raw.get(member.own..).unwrap_or_default();
+    let mut own: Block = *rest.first_chunk().ok_or("its headers end before they are whole")?;
     let name = change.name.unwrap_or(&member.name);
     let link = change.link.unwrap_or(&member.link);
     for (key, text, place) in [("path", name, NAME), ("linkpath", link, LINK)] {

@@ -75,7 +75,7 @@ impl LayerIndex {
     }
 
     /// Follows a hard link. Returns its final target and the entry there; `None` if a lower layer has the file.
-    pub(crate) fn follow_hardlink<'l>(&'l self, mut target: &'l RootPath) -> (&'l RootPath, Option<&'l LayerEntry>) {
+    pub fn follow_hardlink<'l>(&'l self, mut target: &'l RootPath) -> (&'l RootPath, Option<&'l LayerEntry>) {
         for _ in 0..HARDLINK_DEPTH {
             match self.entries.get(target.as_bytes()) {
                 Some(LayerEntry::Hardlink(next)) => target = next,
@@ -107,14 +107,13 @@ pub enum LayerEntry {
 impl LayerEntry {
     /// The bytes of names in memory, without the path.
     pub(crate) fn name_bytes(&self) -> usize {
-        let list_bytes = |list: &Option<Arc<AccessList>>| list.as_deref().map_or(0, AccessList::bytes);
         match self {
             Self::Symlink(target) => target.len(),
             // Also stored in `hard_links` while the layer is read.
             Self::Hardlink(target) => 3 * target.as_bytes().len(),
             // Kept content has its own limit.
-            Self::File(facts) => self.object_bytes() + list_bytes(&facts.access_list),
-            Self::Directory(_, list) => list_bytes(list),
+            Self::File(facts) => self.object_bytes() + facts.access_list.as_deref().map_or(0, AccessList::bytes),
+            Self::Directory(_, list) => list.as_deref().map_or(0, AccessList::bytes),
             Self::Special => 0,
         }
     }

@@ -47,8 +47,10 @@ pub fn write_index(index: &LayerIndex, to: &mut dyn Write) -> io::Result<()> {
     let mut frame: StoredFolders<&RootPath, &LayerEntry> = Vec::new();
     let mut entries = 0;
     for (folder, names) in index.entries.folders() {
-        let stored = |entry| plain_file(entry).map_or(StoredEntry::Other(entry), StoredEntry::Plain);
-        let names = names.iter().map(|(name, entry)| (Bytes::new(name), stored(entry)));
+        let names = names.iter().map(|(name, entry)| {
+            let stored = plain_file(entry).map_or(StoredEntry::Other(entry), StoredEntry::Plain);
+            (Bytes::new(name), stored)
+        });
         let mut names = names.peekable();
         while names.peek().is_some() {
             let part: Vec<_> = names.by_ref().take(FRAME_ENTRIES).collect();
@@ -83,11 +85,10 @@ pub fn read_index(from: &mut dyn Read) -> io::Result<LayerIndex> {
             break;
         }
         for (folder, names) in folders {
-            let mut entry = |stored| match stored {
-                StoredEntry::Plain(plain) => alike.plain(plain),
-                StoredEntry::Other(entry) => entry,
-            };
-            let names = names.into_iter().map(|(name, stored)| (&**name, entry(stored)));
+            let names = names.into_iter().map(|(name, stored)| match stored {
+                StoredEntry::Plain(plain) => (&**name, alike.plain(plain)),
+                StoredEntry::Other(entry) => (&**name, entry),
+            });
             entries.extend(folder, names);
         }
     }

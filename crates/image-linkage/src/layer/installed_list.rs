@@ -47,12 +47,17 @@ pub(super) fn remove_listed_files(path: &RootPath, content: &[u8], is_gone: impl
         return content.to_vec();
     };
     // On a merged /usr, Debian packages still list files in /lib that are in /usr/lib.
-    let merged =
-        |file: &RootPath| list != InstalledList::Record && is_gone(&RootPath::from("usr").join(file.as_bytes()));
-    let goes = |file: &ListedFile| is_gone(&file.path) || merged(&file.path);
-    let lines = list.lines(path, content).into_iter();
-    let stay = lines.filter(|(_, file)| !file.as_ref().is_some_and(goes));
-    stay.map(|(line, _)| line).collect::<Vec<_>>().concat()
+    let may_be_merged = list != InstalledList::Record;
+    let mut kept = Vec::new();
+    for (line, file) in list.lines(path, content) {
+        let is_kept = file.is_none_or(|ListedFile { path, .. }| {
+            !(is_gone(&path) || may_be_merged && is_gone(&RootPath::from("usr").join(path.as_bytes())))
+        });
+        if is_kept {
+            kept.push(line);
+        }
+    }
+    kept.concat()
 }
 
 /// The facts of the list at `path` after the lines of files that are gone were removed from it.
@@ -69,43 +74,48 @@ pub fn is_library_name(name: &[u8]) -> bool {
     name.ends_with(b".so") || memchr::memmem::find(name, b".so.").is_some()
 }
 
+fn is_code(name: &[u8]) -> bool {
+    is_library_name(name) || name.ends_with(b".py")
+}
+
 impl InstalledList {
     /// The format of the list at `path`; `None` if it is not such a list.
     pub(crate) fn of_path(path: &RootPath) -> Option<Self> {
         let name = path.name();
         // Check the name first: this runs for every path of an image.
-        let form = match () {
-            () if name == b"RECORD" => Self::Record,
-            () if name.ends_with(b".list") => Self::DpkgPaths,
-            () if name.ends_with(b".md5sums") => Self::DpkgSums,
-            () => return None,
+        if name == b"RECORD" {
+            return path.parent().name().ends_with(b".dist-info").then_some(Self::Record);
+        }
+        let form = if name.ends_with(b".list") {
+            Self::DpkgPaths
+        } else if name.ends_with(b".md5sums") {
+            Self::DpkgSums
+        } else {
+            return None;
         };
-        let folder = path.parent();
-        let is_there = match form {
-            Self::Record => folder.name().ends_with(b".dist-info"),
-            Self::DpkgPaths | Self::DpkgSums => folder.as_bytes() == b"var/lib/dpkg/info",
-        };
-        is_there.then_some(form)
+        (path.parent().as_bytes() == b"var/lib/dpkg/info").then_some(form)
     }
 
     /// The list reduced to libraries, Python modules and dpkg's programs, with hashes of libraries only. A `RECORD` of
     /// PyTorch has 1 MB, mostly headers and hashes.
     pub(super) fn essence(self, path: &RootPath, content: &[u8]) -> Vec<u8> {
-        let matters = |name: &[u8]| is_library_name(name) || name.ends_with(b".py");
         if self != Self::Record {
-            let lines = self.lines(path, content).into_iter();
-            let stays = |file: &ListedFile| matters(file.path.name()) || file.path.parent().name() == b"bin";
-            let kept = lines.filter(|(_, file)| file.as_ref().is_some_and(stays));
-            return kept.map(|(line, _)| line).collect::<Vec<_>>().concat();
+            let mut kept = Vec::new();
+            for (line, file) in self.lines(path, content) {
+                if file.is_some_and(|ListedFile { path, .. }| is_code(path.name()) || path.parent().name() == b"bin") {
+                    kept.push(line);
+                }
+            }
+            return kept.concat();
         }
         let mut writer = WriterBuilder::new().flexible(true).from_writer(Vec::new());
         for (_, record) in records(content) {
-            let field = |number| record.get(number).unwrap_or_default();
-            let file = RootPath::new(field(0));
-            if matters(file.name()) {
-                let hash = if is_library_name(file.name()) { field(1) } else { b"" };
+            let [path, hash, bytes] = [0, 1, 2].map(|number| record.get(number).unwrap_or_default());
+            let file = RootPath::new(path);
+            if is_code(file.name()) {
+                let hash = if is_library_name(file.name()) { hash } else { b"" };
                 // Writing to a vector cannot fail.
-                let _written = writer.write_record([field(0), hash, field(2)]);
+                let _written = writer.write_record([path, hash, bytes]);
             }
         }
         writer.into_inner().unwrap_or_default()
@@ -144,15 +154,15 @@ impl InstalledList {
 fn recorded_file(site: &RootPath, record: &ByteRecord) -> Option<ListedFile> {
     let written = record.get(0)?;
     // Hash and size are optional.
-    let text = |number| record.get(number).and_then(|bytes| std::str::from_utf8(bytes).ok());
-    let sha256 = text(1).and_then(|hash| hash.strip_prefix("sha256="));
+    let [hash, bytes] = [1, 2].map(|number| std::str::from_utf8(record.get(number)?).ok());
+    let sha256 = hash.and_then(|hash| hash.strip_prefix("sha256="));
     Some(ListedFile {
         path: if written.starts_with(b"/") {
             RootPath::new(written)
         } else {
             site.join(written)
         },
-        bytes: text(2).and_then(|bytes| bytes.trim().parse().ok()),
+        bytes: bytes.and_then(|bytes| bytes.trim().parse().ok()),
         sha256: sha256.map(str::to_owned),
     })
 }

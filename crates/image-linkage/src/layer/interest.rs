@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use aho_corasick::{AhoCorasick, Match};
+use aho_corasick::AhoCorasick;
 
 use super::path_pattern::{PathParts, PathPattern};
 use crate::digest::{Digest, DigestHasher};
@@ -72,10 +72,13 @@ pub struct FileInterest {
     noted_words: Option<AhoCorasick>,
 }
 
+fn patterns(list: &BTreeSet<String>) -> Vec<PathPattern> {
+    list.iter().map(|text| PathPattern::new(text)).collect()
+}
+
 impl From<WantedFiles> for FileInterest {
     /// Compiles the lists.
     fn from(wanted: WantedFiles) -> Self {
-        let patterns = |list: &BTreeSet<String>| list.iter().map(|text| PathPattern::new(text)).collect();
         Self {
             kept: patterns(&wanted.kept),
             hashed: patterns(&wanted.hashed),
@@ -138,19 +141,21 @@ impl FileInterest {
     /// The words to note that the file contains as whole words. In a compiled module, words follow each other without a
     /// separator.
     pub(super) fn noted_words(&self, content: &[u8], is_compiled: bool) -> Box<[Box<str>]> {
-        let goes_on = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-        let is_whole = |hit: &Match| {
-            let before = hit.start().checked_sub(1).and_then(|at| content.get(at));
-            is_compiled || !goes_on(before) && !goes_on(content.get(hit.end()))
+        let Some(searcher) = &self.noted_words else {
+            return Box::default();
         };
-        let hits = self
-            .noted_words
-            .iter()
-            .flat_map(|words| words.find_overlapping_iter(content));
-        let found: BTreeSet<usize> = hits.filter(is_whole).map(|hit| hit.pattern().as_usize()).collect();
+        let mut found = BTreeSet::new();
+        for hit in searcher.find_overlapping_iter(content) {
+            let before = hit.start().checked_sub(1).and_then(|at| content.get(at));
+            if is_compiled || !is_word_byte(before) && !is_word_byte(content.get(hit.end())) {
+                found.insert(hit.pattern().as_usize());
+            }
+        }
         let words = self.wanted.noted_words.iter().enumerate();
-        let words = words.filter(|(number, _)| found.contains(number));
-        words.map(|(_, word)| word.as_str().into()).collect()
+        words
+            .filter(|(number, _)| found.contains(number))
+            .map(|(_, word)| word.as_str().into())
+            .collect()
     }
 
     /// The names to search for in ELF objects.
@@ -169,19 +174,18 @@ fn is_one(patterns: &[PathPattern], path: &RootPath) -> bool {
 fn loader_reads(path: &RootPath) -> bool {
     let name = path.name();
     let parent = path.parent();
-    let parent = parent.as_bytes();
-    let folder = parent.rsplit(|&byte| byte == b'/').next();
+    let folder = parent.name();
     is_loader(name)
-        || (parent == b"etc" && name == b"ld.so.conf")
+        || (parent.as_bytes() == b"etc" && name == b"ld.so.conf")
         // Matched in any directory: /etc/ld.so.cache may be a link, usually to a file of the same name, and a glibc
         // with its own prefix, such as Nix's, has its own.
         || name == b"ld.so.cache"
         || name.ends_with(b".so.preload")
         // musl's search path file. A loader with another prefix has its own `etc`.
-        || (folder == Some(b"etc") && is_musl_path(name))
+        || (folder == b"etc" && is_musl_path(name))
         // `ld.so.conf` may include any file; in practice it has one of these names.
         || name.ends_with(b".conf")
-        || folder == Some(b"ld.so.conf.d")
+        || folder == b"ld.so.conf.d"
 }
 
 /// Whether a file name is that of a dynamic loader. Its bytes contain the default directories.
@@ -195,6 +199,10 @@ fn is_loader(name: &[u8]) -> bool {
         b"ld.so.",
     ];
     stem.iter().any(|stem| name.starts_with(stem)) && name.windows(3).any(|part| part == b".so")
+}
+
+fn is_word_byte(byte: Option<&u8>) -> bool {
+    byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
 fn is_musl_path(name: &[u8]) -> bool {

@@ -64,8 +64,8 @@ impl LayerEntries {
         let first = [path.as_bytes(), b"/\x01"].concat();
         let further = self
             .folders
-            .range::<[u8], _>((Bound::Included(&*first), Bound::Unbounded));
-        let further = further.take_while(|(folder, _)| folder.starts_with(path));
+            .range::<[u8], _>((Bound::Included(&*first), Bound::Unbounded))
+            .take_while(|(folder, _)| folder.starts_with(path));
         let own = self.folders.get_key_value(path.as_bytes());
         own.into_iter()
             .chain(further)

@@ -114,8 +114,8 @@ impl<W: Write> LayerWriter<W> {
     }
 
     fn append(&mut self, name: &[u8], shape: MemberHeader<'_>, content: impl Read) -> io::Result<()> {
-        let long = [("path", name), ("linkpath", shape.target)];
-        let long = long.into_iter().filter(|(_, text)| text.len() > NAME.len());
+        let texts = [("path", name), ("linkpath", shape.target)];
+        let long = texts.into_iter().filter(|(_, text)| text.len() > NAME.len());
         // Not the ustar prefix field, which needs a slash at the right position.
         self.tar.append_pax_extensions(long)?;
         let mut header = Header::new_ustar();

@@ -14,14 +14,16 @@ impl PathPattern {
     /// Parses a pattern. Without a slash it matches a name in any directory. With only a leading slash it matches a
     /// name in the root.
     pub(crate) fn new(text: &str) -> Self {
-        let split = text.rsplit_once('/');
-        let parts = |folder: &str| {
-            let parts = folder.split('/').filter(|part| !part.is_empty());
-            parts.map(|part| part.as_bytes().into()).collect()
+        let Some((folder, name)) = text.rsplit_once('/') else {
+            return Self {
+                folder: None,
+                name: text.as_bytes().into(),
+            };
         };
+        let parts = folder.split('/').filter(|part| !part.is_empty());
         Self {
-            folder: split.map(|(folder, _)| parts(folder)),
-            name: split.map_or(text, |(_, name)| name).as_bytes().into(),
+            folder: Some(parts.map(|part| part.as_bytes().into()).collect()),
+            name: name.as_bytes().into(),
         }
     }
 

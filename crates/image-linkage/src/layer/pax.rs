@@ -163,8 +163,8 @@ impl<'r> SparseRecords<'r> {
             b"name" => self.name = value,
             b"map" => {
                 let numbers = value.split(|&byte| byte == b',').filter(|number| !number.is_empty());
-                let numbers: Option<_> = numbers.map(read_number).collect();
-                self.map = numbers.ok_or("a sparse map with a value that is not a number")?;
+                let map: Option<_> = numbers.map(read_number).collect();
+                self.map = map.ok_or("a sparse map with a value that is not a number")?;
             }
             _ => {
                 let number = Some(read_number(value).ok_or(NO_SIZE)?);

@@ -44,9 +44,8 @@ pub fn index_layer(
 }
 
 fn read(blob: impl Read + Send, expected: &ExpectedBlob<'_>, options: &IndexOptions) -> Result<LayerIndex, String> {
-    let unknown = |algorithm: String| format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512");
-    let stored_hasher = DigestHasher::new(expected.digest).map_err(unknown)?;
-    let plain_hasher = DigestHasher::new(expected.diff_id).map_err(unknown)?;
+    let stored_hasher = DigestHasher::new(expected.digest).map_err(|name| unknown_algorithm(&name))?;
+    let plain_hasher = DigestHasher::new(expected.diff_id).map_err(|name| unknown_algorithm(&name))?;
     std::thread::scope(|scope| {
         let stored = StoredReader {
             inner: HashingReader::new(blob, stored_hasher, expected.size),
@@ -82,6 +81,10 @@ fn read(blob: impl Read + Send, expected: &ExpectedBlob<'_>, options: &IndexOpti
             opaque: changeset.opaque,
         })
     })
+}
+
+fn unknown_algorithm(algorithm: &str) -> String {
+    format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512")
 }
 
 /// Compares the stored bytes with the expected ones. After a failure, reads the remaining bytes first if their size is

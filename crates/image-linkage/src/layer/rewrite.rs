@@ -171,12 +171,10 @@ pub fn rewrite_layer(
     members.drain()?;
     // Whiteouts can follow the members: they hide only lower layers, wherever they are in the tar.
     let mut writer = LayerWriter::new(out);
-    let mut end = || {
-        let mut whiteouts = cut.whiteouts.iter();
-        whiteouts.try_for_each(|path| writer.whiteout(path))?;
-        writer.end()
-    };
-    end().map_err(|error| error.to_string())
+    for path in &cut.whiteouts {
+        writer.whiteout(path).map_err(|error| error.to_string())?;
+    }
+    writer.end().map_err(|error| error.to_string())
 }
 
 /// The action for a member.
@@ -269,8 +267,7 @@ fn member<'c, R: Read>(
         firsts.insert(group, path.clone());
     }
     if is_plain && bytes <= LIST_BYTES && !cut.unlisted.is_empty() && is_installed_list(at) {
-        let shortened = |content: &[u8]| remove_listed_files(at, content, |path| cut.unlisted.contains(path));
-        return shorten(members, found, at, &shortened, out);
+        return shorten(members, found, at, &cut.unlisted, out);
     }
     write_headers(members.raw(), found, at, &change, out)?;
     members.note(at, found)?;
@@ -297,20 +294,20 @@ fn write_headers(
     out.write_all(&headers).map_err(|error| error.to_string())
 }
 
-/// Writes a member with its content transformed by `change`.
+/// Writes a list of installed files without the files that are `unlisted`.
 fn shorten<R: Read>(
     members: &mut TarMembers<'_, R>,
     found: &TarMember,
     path: &RootPath,
-    change: &dyn Fn(&[u8]) -> Vec<u8>,
+    unlisted: &BTreeSet<RootPath>,
     out: &mut dyn Write,
 ) -> Result<(), String> {
     let stored = found.stored;
     let mut content = Vec::new();
     members.read(stored, |piece| content.extend_from_slice(piece))?;
     members.read(found.padding(), |_| ())?;
-    let content = change(&content);
-    let bytes = content.len() as u64;
+    let shortened = remove_listed_files(path, &content, |path| unlisted.contains(path));
+    let bytes = shortened.len() as u64;
     let size = (bytes != stored).then_some(bytes);
     write_headers(
         members.raw(),
@@ -322,7 +319,7 @@ fn shorten<R: Read>(
         },
         out,
     )?;
-    out.write_all(&content).map_err(|error| error.to_string())?;
+    out.write_all(&shortened).map_err(|error| error.to_string())?;
     write_padding(bytes, out)?;
     members.note(path, found)
 }
@@ -331,8 +328,8 @@ fn shorten<R: Read>(
 fn write_padding(bytes: u64, out: &mut dyn Write) -> Result<(), String> {
     let padding = usize::try_from(padding(bytes)).unwrap_or(0);
     let zeros = [0; BLOCK];
-    let zeros = zeros.get(..padding).unwrap_or_default();
-    out.write_all(zeros).map_err(|error| error.to_string())
+    out.write_all(zeros.get(..padding).unwrap_or_default())
+        .map_err(|error| error.to_string())
 }
 
 fn copy<R: Read>(members: &mut TarMembers<'_, R>, bytes: u64, out: &mut dyn Write) -> Result<(), String> {

@@ -44,6 +44,13 @@ pub(super) fn header_number(bytes: &[u8]) -> Option<u64> {
     i64::try_from(value).ok().and_then(|number| u64::try_from(number).ok())
 }
 
+/// The sum of all bytes outside the field of the checksum.
+fn sum_others(block: &Block, count: impl Fn(u8) -> u8) -> u64 {
+    let fields = [block.as_slice(), field(block, SUM)];
+    let [whole, own] = fields.map(|bytes| bytes.iter().map(|&byte| u64::from(count(byte))).sum::<u64>());
+    whole - own
+}
+
 /// The size of a member's content.
 pub(super) fn member_size(block: &Block) -> Option<u64> {
     header_number(field(block, SIZE))
@@ -51,8 +58,7 @@ pub(super) fn member_size(block: &Block) -> Option<u64> {
 
 /// An octal number surrounded by blanks and NULs. An empty field is 0.
 fn octal(bytes: &[u8]) -> Option<u64> {
-    let pad = |byte: &u8| *byte == b' ' || *byte == 0;
-    let digits = bytes.iter().skip_while(|byte| pad(byte));
+    let digits = bytes.iter().skip_while(|byte| matches!(byte, b' ' | 0));
     let mut value = 0_u64;
     let mut ended = false;
     for byte in digits {
@@ -98,8 +104,8 @@ pub(super) fn name(block: &Block) -> Vec<u8> {
         TarFormat::Ustar => !prefix.is_empty(),
         // Go before 1.8 wrote a prefix where GNU has times, and every later Go still checks for it (`readHeader`).
         TarFormat::Gnu => {
-            let is_odd = |time| is_text(field(block, time));
-            !prefix.is_empty() && prefix.is_ascii() && (is_odd(345..357) || is_odd(357..369))
+            let times = [345..357, 357..369];
+            !prefix.is_empty() && prefix.is_ascii() && times.into_iter().any(|time| is_text(field(block, time)))
         }
     };
     if counts {
@@ -111,9 +117,9 @@ pub(super) fn name(block: &Block) -> Vec<u8> {
 
 /// Whether engines reject the header because of a malformed number (Go's archive/tar, `readHeader`).
 pub(super) fn has_odd_number(block: &Block) -> bool {
-    let devices = [329..337, 337..345].into_iter();
-    let devices = devices.filter(|_| TarFormat::new(block) != TarFormat::Oldest);
-    let mut numbers = [MODE, USER, GROUP, TIME].into_iter().chain(devices);
+    let has_devices = TarFormat::new(block) != TarFormat::Oldest;
+    let devices: &[FieldRange] = if has_devices { &[329..337, 337..345] } else { &[] };
+    let mut numbers = [MODE, USER, GROUP, TIME].into_iter().chain(devices.iter().cloned());
     numbers.any(|number| is_text(field(block, number)))
 }
 
@@ -130,15 +136,10 @@ pub fn is_tar(start: &[u8]) -> bool {
 /// Compares the header's checksum, signed or unsigned, with its bytes.
 pub(super) fn check_sum(block: &Block) -> Result<(), String> {
     let stored = octal(field(block, SUM)).ok_or("the checksum is not a number")?;
-    let own = field(block, SUM);
-    let sum = |count: fn(u8) -> u8| {
-        let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u64::from(count(byte))).sum::<u64>();
-        sum(block) - sum(own)
-    };
     // The checksum is computed with blanks in its own field.
-    let unsigned = sum(|byte| byte) + 8 * u64::from(b' ');
+    let unsigned = sum_others(block, |byte| byte) + 8 * u64::from(b' ');
     // Sun's tar summed signed bytes (Go's archive/tar, `computeChecksum`).
-    if stored == unsigned || stored.checked_add(256 * sum(|byte| byte >> 7)) == Some(unsigned) {
+    if stored == unsigned || stored.checked_add(256 * sum_others(block, |byte| byte >> 7)) == Some(unsigned) {
         return Ok(());
     }
     Err(format!("the checksum is {stored:o}, expected {unsigned:o}"))

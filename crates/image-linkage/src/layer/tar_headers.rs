@@ -146,8 +146,10 @@ impl HeaderReader {
     /// Reads the content of an extension header up to its last block. Returns its range.
     fn content(&mut self, reader: &mut impl Read, size: u64) -> Result<Range<usize>, HeaderError> {
         let limit = self.limit;
-        let size = usize::try_from(size).ok().filter(|&size| size <= limit);
-        let size = size.ok_or_else(|| format!("its metadata exceeds limit of {limit} bytes (tar-metadata)"))?;
+        let size = usize::try_from(size)
+            .ok()
+            .filter(|&size| size <= limit)
+            .ok_or_else(|| format!("its metadata exceeds limit of {limit} bytes (tar-metadata)"))?;
         let start = self.raw.len();
         self.fill(reader, size.next_multiple_of(BLOCK))?;
         Ok(start..start + size)

@@ -34,12 +34,12 @@ impl<R: BufRead> TarInput<R> {
         while left > 0 {
             let ready = ready(&mut self.reader)?;
             let most = usize::try_from(left).unwrap_or(usize::MAX);
-            let ready = ready.get(..most).unwrap_or(ready);
-            let taken = ready.len();
+            let wanted = ready.get(..most).unwrap_or(ready);
+            let taken = wanted.len();
             if taken == 0 {
                 break;
             }
-            take(ready);
+            take(wanted);
             self.reader.consume(taken);
             self.position += taken as u64;
             left -= taken as u64;

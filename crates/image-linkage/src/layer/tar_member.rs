@@ -85,29 +85,31 @@ pub(super) struct MemberHeaders<'a> {
     pub map_blocks: &'a [u8],
 }
 
+fn first_text(texts: [&[u8]; 3]) -> Option<Vec<u8>> {
+    texts.into_iter().find(|text| !text.is_empty()).map(<[u8]>::to_vec)
+}
+
 impl MemberHeaders<'_> {
     /// Parses the member. Its own header gives `size`.
     ///
     /// Errors: Malformed headers.
     pub(super) fn read(&self, size: u64) -> Result<TarMember, String> {
         let records = pax::read_records(self.records)?;
-        let first = |texts: [&[u8]; 3]| texts.into_iter().find(|text| !text.is_empty()).map(<[u8]>::to_vec);
         // Go's archive/tar prefers a GNU long name to a PAX record.
-        let name = first([records.sparse.name, self.long_name, records.path]).unwrap_or_else(|| name(self.block));
-        let link = first([self.long_link, records.linkpath, text(self.field(LINK))]).unwrap_or_default();
+        let name = first_text([records.sparse.name, self.long_name, records.path]).unwrap_or_else(|| name(self.block));
+        let link = first_text([self.long_link, records.linkpath, text(self.field(LINK))]).unwrap_or_default();
         let flag = self.field(KIND).first().copied().unwrap_or_default();
         let kind = TarKind::new(flag, &name);
         let size = records.size.unwrap_or(size);
-        let number = |place| header_number(self.field(place)).unwrap_or_default();
-        let owner = |place| u32::try_from(number(place)).unwrap_or_default();
+        let [mode, user, group] = [MODE, USER, GROUP].map(|place| header_number(self.field(place)).unwrap_or_default());
         Ok(TarMember {
             name,
             kind,
             link,
             access: NodeAccess {
-                mode: u16::try_from(number(MODE) & 0o7777).unwrap_or_default(),
-                uid: records.uid.unwrap_or_else(|| owner(USER)),
-                gid: records.gid.unwrap_or_else(|| owner(GROUP)),
+                mode: u16::try_from(mode & 0o7777).unwrap_or_default(),
+                uid: records.uid.unwrap_or(u32::try_from(user).unwrap_or_default()),
+                gid: records.gid.unwrap_or(u32::try_from(group).unwrap_or_default()),
             },
             capabilities: records.capabilities,
             access_list: records.access_list,

@@ -124,8 +124,9 @@ impl<R: BufRead> TarWalk<'_, R> {
             Some(map) => Cow::Borrowed(map),
             None => Cow::Owned(read_lines(&mut self.headers.input, regions)?),
         };
-        let stored = stored.checked_sub(self.headers.input.position - start);
-        let stored = stored.ok_or("a sparse map is larger than its member")?;
+        let stored = stored
+            .checked_sub(self.headers.input.position - start)
+            .ok_or("a sparse map is larger than its member")?;
         let (map, surplus) = check_map(&map, sparse.bytes, stored, regions)
             .map_err(|error| format!("{error}, before byte {}", self.headers.input.position))?;
         let mut at = 0;

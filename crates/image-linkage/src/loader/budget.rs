@@ -66,8 +66,8 @@ impl LoaderBudget {
         kept.drop_searches();
         let objects = kept.objects.iter().map(|object| object.needs.len() + 4);
         let missing = kept.unresolved.iter().chain(&kept.preload_warnings);
-        let missing: usize = missing.map(unresolved_bytes).sum();
-        take(&self.room, STEP_BYTES * objects.sum::<usize>() + missing);
+        let bytes: usize = missing.map(unresolved_bytes).sum();
+        take(&self.room, STEP_BYTES * objects.sum::<usize>() + bytes);
         kept
     }
 

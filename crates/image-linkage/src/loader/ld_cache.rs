@@ -41,6 +41,20 @@ pub(super) struct CacheCriteria<'a> {
     pub isa_bits: u32,
 }
 
+impl CacheCriteria<'_> {
+    /// The rank of the entry's level; `None` if it has none, or one that the processor does not support.
+    fn rank(&self, entry: &CacheEntry) -> Option<usize> {
+        // sysdeps/x86/dl-cache.h, `dl_cache_hwcap_isa_level_compatible`
+        let bit = 1_u32.checked_shl(entry.isa_level).unwrap_or(0);
+        if self.arch.has_levels() && bit & self.isa_bits != bit {
+            return None;
+        }
+        self.levels
+            .iter()
+            .position(|level| Some(level) == entry.hwcaps.as_ref())
+    }
+}
+
 impl LdCache {
     /// Adds an entry behind those of the same name.
     pub(crate) fn add(&mut self, name: &[u8], entry: CacheEntry) {
@@ -70,33 +84,21 @@ impl LdCache {
         let entries = self.entries.get(&compared(name))?;
         // Entries for other processors are skipped: the file serves all loaders of an image.
         let flags = by.arch.cache_flags;
-        let usable = || {
-            entries.iter().map(|(_, entry)| entry).filter(|entry| {
-                // A loader with flags 3 also accepts entries without details (1).
-                (entry.flags == flags || (entry.flags == 1 && flags == 3)) && entry.hardware & !by.hardware == 0
-            })
-        };
-        let has_level = |entry: &CacheEntry| {
-            // sysdeps/x86/dl-cache.h, `dl_cache_hwcap_isa_level_compatible`
-            let bit = 1_u32.checked_shl(entry.isa_level).unwrap_or(0);
-            !by.arch.has_levels() || bit & by.isa_bits == bit
-        };
-        let rank = |entry: &CacheEntry| {
-            let mut levels = by.levels.iter();
-            levels.position(|level| Some(level) == entry.hwcaps.as_ref())
-        };
-        let named = usable()
-            .filter(|entry| has_level(entry))
-            .filter_map(|entry| Some((rank(entry)?, entry)))
+        let usable = entries.iter().map(|(_, entry)| entry).filter(|entry| {
+            // A loader with flags 3 also accepts entries without details (1).
+            (entry.flags == flags || (entry.flags == 1 && flags == 3)) && entry.hardware & !by.hardware == 0
+        });
+        let named = usable
+            .clone()
+            .filter_map(|entry| Some((by.rank(entry)?, entry)))
             // Ties go to the first entry of a level, as in the loader.
             .min_by_key(|(rank, _)| *rank);
+        let mut plain = usable.filter(|entry| entry.hwcaps.is_none());
         // The loader continues after a generic entry and stops at the first exact one (`search_cache`).
-        let exact = || usable().find(|entry| entry.hwcaps.is_none() && entry.flags == flags);
-        let any = || usable().find(|entry| entry.hwcaps.is_none());
         named
             .map(|(_, entry)| entry)
-            .or_else(exact)
-            .or_else(any)
+            .or_else(|| plain.clone().find(|entry| entry.flags == flags))
+            .or_else(|| plain.next())
             .map(|entry| &*entry.path)
     }
 }

@@ -52,12 +52,9 @@ pub(crate) struct CacheFile {
 /// Errors: Why the loader ignores the file.
 pub(crate) fn read_cache(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
     let file = CacheReader { bytes, data };
-    let short = |count| format!("too short for its {count} entries");
     if bytes.starts_with(NEW_MAGIC) {
         let table = file.new_table(0).ok_or("its header is truncated")?;
-        if table.end() > bytes.len() {
-            return Err(short(table.count));
-        }
+        table.check_end(bytes)?;
         return file.read_new(&table);
     }
     if !bytes.starts_with(OLD_MAGIC) {
@@ -71,15 +68,12 @@ pub(crate) fn read_cache(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
         strings: 0,
         room: 0,
     };
-    if table.end() > bytes.len() {
-        return Err(short(table.count));
-    }
+    table.check_end(bytes)?;
     // Aligned for its 64-bit fields (sysdeps/generic/dl-cache.h, `ALIGN_CACHE`).
     let new = table.end().next_multiple_of(8);
     let behind = bytes.get(new..).unwrap_or_default();
     if behind.len() >= NEW_HEADER && behind.starts_with(NEW_MAGIC) {
-        let table = file.new_table(new).ok_or("its header is truncated")?;
-        return file.read_new(&table);
+        return file.read_new(&file.new_table(new).ok_or("its header is truncated")?);
     }
     table.strings = table.end();
     table.room = bytes.len() - table.end();
@@ -100,6 +94,13 @@ struct CacheTable {
 impl CacheTable {
     fn end(&self) -> usize {
         self.first.saturating_add(self.count.saturating_mul(self.entry))
+    }
+
+    fn check_end(&self, bytes: &[u8]) -> Result<(), String> {
+        if self.end() > bytes.len() {
+            return Err(format!("too short for its {} entries", self.count));
+        }
+        Ok(())
     }
 }
 
@@ -132,19 +133,18 @@ impl<'f> CacheReader<'f> {
     }
 
     fn read_new(&self, table: &CacheTable) -> Result<CacheFile, String> {
-        let flags = self.bytes.get(table.strings + 28).copied();
-        let flags = flags.unwrap_or_default();
+        let flags = self.bytes.get(table.strings + 28).copied().unwrap_or_default();
         // 0 predates the field; 2 is little-endian, 3 is big-endian.
         if flags != 0 && flags & 3 != self.data + 1 {
             return Err("it has the other byte order".to_owned());
         }
-        let names = self.subdirectories(table.strings);
-        let is_whole = names.iter().all(Option::is_some);
-        let names: Vec<ByteString> = names.into_iter().map(Option::unwrap_or_default).collect();
+        let found = self.subdirectories(table.strings);
+        let is_whole = found.iter().all(Option::is_some);
+        let names: Vec<ByteString> = found.into_iter().map(Option::unwrap_or_default).collect();
         let mut file = self.read_entries(table, &names);
         if !is_whole {
-            let damage = || "a subdirectory has no name; the process would crash".to_owned();
-            file.damage.get_or_insert_with(damage);
+            file.damage
+                .get_or_insert_with(|| "a subdirectory has no name; the process would crash".to_owned());
         }
         // The loader walks this list in parallel with its own sorted one (`glibc_hwcaps_update_priorities`).
         if names.iter().any(is_subdirectory) && !names.is_sorted() {
@@ -164,8 +164,8 @@ impl<'f> CacheReader<'f> {
             match self.read_entry(table, index, names) {
                 Ok(next) => {
                     if before.is_some_and(|before| !is_in_order(&before, &next)) {
-                        let damage = || format!("entry {index} is not sorted");
-                        file.damage.get_or_insert_with(damage);
+                        file.damage
+                            .get_or_insert_with(|| format!("entry {index} is not sorted"));
                     }
                     if let (name, Some(entry)) = &next {
                         file.cache.add(name, entry.clone());
@@ -173,8 +173,7 @@ impl<'f> CacheReader<'f> {
                     before = Some(next);
                 }
                 Err(what) => {
-                    let damage = || format!("entry {index} {what}");
-                    file.damage.get_or_insert_with(damage);
+                    file.damage.get_or_insert_with(|| format!("entry {index} {what}"));
                     // All further entries are behind the end, too; do not loop over a count of billions.
                     if self.bytes.len() <= table.first + index * table.entry {
                         break;
@@ -183,8 +182,8 @@ impl<'f> CacheReader<'f> {
             }
         }
         if table.count > ENTRIES {
-            let damage = || format!("more than {ENTRIES} entries; the rest is not read");
-            file.damage.get_or_insert_with(damage);
+            file.damage
+                .get_or_insert_with(|| format!("more than {ENTRIES} entries; the rest is not read"));
         }
         file
     }
@@ -247,8 +246,7 @@ impl<'f> CacheReader<'f> {
         let mut found = None;
         for section in (0..count).map(|index| sections + index * SECTION) {
             let offset = wide(self.number(section + 8)?);
-            let content = self.bytes.get(offset..)?;
-            let content = content.get(..wide(self.number(section + 12)?))?;
+            let content = self.bytes.get(offset..)?.get(..wide(self.number(section + 12)?))?;
             if self.number(section)? == HWCAPS_TAG {
                 found = Some((offset, content.len() / 4));
             }
@@ -262,11 +260,13 @@ impl<'f> CacheReader<'f> {
     /// (elf/dl-cache.c, `glibc_hwcaps_string`). So behind an old header the loader reads other bytes.
     fn subdirectories(&self, new: usize) -> Vec<Option<ByteString>> {
         let (offset, count) = self.subdirectory_list(new).unwrap_or_default();
-        let name = |index: usize| match self.text(0, self.bytes.len(), self.number(offset + index * 4)?) {
-            CacheText::Found(name) => Some(ByteString::from(name)),
-            CacheText::OutOfRoom | CacheText::Unknown => None,
-        };
-        (0..count.min(NAMES)).map(name).collect()
+        let places = (0..count.min(NAMES)).map(|index| offset + index * 4);
+        places
+            .map(|place| match self.text(0, self.bytes.len(), self.number(place)?) {
+                CacheText::Found(name) => Some(ByteString::from(name)),
+                CacheText::OutOfRoom | CacheText::Unknown => None,
+            })
+            .collect()
     }
 
     fn number(&self, at: usize) -> Option<u32> {
@@ -323,8 +323,10 @@ fn is_in_order(
 
 /// Whether it is a valid name of a `glibc-hwcaps` subdirectory.
 fn is_subdirectory(name: &ByteString) -> bool {
-    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    !name.is_empty() && name.iter().all(fits)
+    !name.is_empty()
+        && name
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte))
 }
 
 fn wide(number: u32) -> usize {

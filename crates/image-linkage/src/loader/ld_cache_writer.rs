@@ -57,12 +57,12 @@ fn compare(one: &(&[u8], &CacheEntry), other: &(&[u8], &CacheEntry)) -> Ordering
     let (one_name, one) = one;
     let (other_name, other) = other;
     // Entries of a subdirectory come first, because the loader stops at the first plain one.
-    let named = |entry: &CacheEntry| (entry.hwcaps.is_none(), entry.hwcaps.clone());
-    let bits = |entry: &CacheEntry| (entry.hardware.count_ones(), entry.hardware);
     compare_names(other_name, one_name)
         .then_with(|| other.flags.cmp(&one.flags))
-        .then_with(|| named(one).cmp(&named(other)))
-        .then_with(|| bits(other).cmp(&bits(one)))
+        .then_with(|| one.hwcaps.is_none().cmp(&other.hwcaps.is_none()))
+        .then_with(|| one.hwcaps.cmp(&other.hwcaps))
+        .then_with(|| other.hardware.count_ones().cmp(&one.hardware.count_ones()))
+        .then_with(|| other.hardware.cmp(&one.hardware))
 }
 
 fn hwcap(entry: &CacheEntry, numbers: &BTreeMap<&[u8], u64>) -> u64 {

@@ -89,10 +89,9 @@ pub fn folders_of_cache(rootfs: &Rootfs, linker: &DynamicLoader) -> Vec<ByteStri
     let configured = LdSoConf::read(rootfs).directories.into_iter().chain(built_in(linker));
     let mut known: BTreeSet<NodeId> = configured.filter_map(|path| node_of(&path)).collect();
     let mut folders = Vec::new();
-    let plain = linker.cache.as_deref().into_iter().flat_map(LdCache::iter);
+    let entries = linker.cache.as_deref().into_iter().flat_map(LdCache::iter);
     // Entries for better processors are in subdirectories of such folders.
-    let plain = plain.filter(|(_, entry)| entry.hwcaps.is_none() && entry.hardware == 0);
-    for (_, entry) in plain {
+    for (_, entry) in entries.filter(|(_, entry)| entry.hwcaps.is_none() && entry.hardware == 0) {
         let end = entry.path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
         let folder = entry.path.get(..end).unwrap_or_default();
         let node = node_of(folder).filter(|_| folders.len() < DIRECTORIES && node_of(&entry.path).is_some());
@@ -185,10 +184,10 @@ impl LdconfigRun<'_> {
         let Ok(found) = self.rootfs.lookup(path) else {
             return false;
         };
-        let known = |known: &SearchedDirectory| known.node == found.node;
         // Compared by inode, as in `add_single_dir`: in most images /lib and /usr/lib are the same directory.
+        let is_known = self.directories.iter().any(|known| known.node == found.node);
         let is_directory = matches!(self.rootfs.node(found.node).kind, NodeKind::Directory(_));
-        if !is_directory || self.directories.len() >= DIRECTORIES || self.directories.iter().any(known) {
+        if !is_directory || self.directories.len() >= DIRECTORIES || is_known {
             return false;
         }
         self.directories.push(SearchedDirectory {
@@ -311,24 +310,22 @@ impl LdconfigRun<'_> {
 
     /// Creates the link unless it already leads to the file or a regular file is in the way (`create_links`).
     fn make_link(&mut self, directory: &SearchedDirectory, file: &ByteString, soname: &ByteString) {
-        let at = |name: &[u8]| [&*directory.path, b"/", name].concat();
+        let [target, link] = [file, soname].map(|name| [&*directory.path, b"/", name].concat());
         let there = self.rootfs.child(directory.node, soname);
-        let is_link = there.is_none_or(|node| matches!(self.rootfs.node(node).kind, NodeKind::Symlink(_)));
-        let same = || {
-            let (file, there) = (self.rootfs.file(&at(file))?, self.rootfs.file(&at(soname))?);
-            Some(std::ptr::eq(file, there))
-        };
         // "… is not a symbolic link": a file that has another library's soname stays.
-        if !is_link || same() == Some(true) {
+        if there.is_some_and(|node| !matches!(self.rootfs.node(node).kind, NodeKind::Symlink(_))) {
+            return;
+        }
+        if let (Some(file), Some(there)) = (self.rootfs.file(&target), self.rootfs.file(&link))
+            && std::ptr::eq(file, there)
+        {
             return;
         }
         let rootfs = self.rootfs.to_mut();
         // The links of a run belong to no layer yet; [`LdconfigOutcome::apply`] sets one.
         rootfs.add_link(directory.node, soname, file, usize::MAX);
-        let link = (directory.node, soname.clone(), file.clone());
-        self.out.links.push(link);
-        let made = (at(soname).into(), file.clone());
-        self.out.relinked.made.push(made);
+        self.out.links.push((directory.node, soname.clone(), file.clone()));
+        self.out.relinked.made.push((link.into(), file.clone()));
     }
 }
 

@@ -176,9 +176,9 @@ impl<'a> LinkMaps<'a> {
     /// The objects with a search path, from `requester` up along the loading chain. `path_owner` skips the others:
     /// otherwise thousands of objects would each walk the whole chain.
     pub(crate) fn path_owners(&self, requester: Option<usize>) -> impl Iterator<Item = usize> {
-        let owner = |number: usize| self.get(number)?.path_owner;
-        let above = move |number: &usize| owner(self.get(*number)?.requester?);
-        std::iter::successors(requester.and_then(owner), above)
+        std::iter::successors(self.path_owner(requester), |&number| {
+            self.path_owner(self.get(number)?.requester)
+        })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &LinkMap> {
@@ -249,15 +249,18 @@ impl<'a> LinkMaps<'a> {
         self.position(|map| Arc::ptr_eq(&map.facts, &opened.facts) && self.reaches(map) && counts(map))
     }
 
+    fn path_owner(&self, number: Option<usize>) -> Option<usize> {
+        self.get(number?)?.path_owner
+    }
+
     /// Makes `path` absolute, starting at the working directory.
     pub(crate) fn absolute(&self, path: &[u8]) -> Vec<u8> {
         // The empty path is invalid (path_resolution(7)).
         if path.starts_with(b"/") || path.is_empty() {
             path.to_vec()
         } else {
-            let directory = &self.setup.environment.working_dir;
-            let directory = directory.strip_suffix(b"/").unwrap_or(directory);
-            [directory, b"/", path].concat()
+            let folder = &self.setup.environment.working_dir;
+            [folder.strip_suffix(b"/").unwrap_or(folder), b"/", path].concat()
         }
     }
 

@@ -145,12 +145,12 @@ impl Arch {
     /// Whether the processor can execute an object, in either word size.
     pub fn runs(&self, facts: &crate::elf::ElfFacts) -> bool {
         let [_, _, _, _, _, data, ..] = facts.ident;
-        let family = |machine| match machine {
-            EM_386 | EM_X86_64 => EM_X86_64,
-            EM_ARM | EM_AARCH64 => EM_AARCH64,
+        let [found, own] = [facts.machine, self.machine].map(|machine| match machine {
+            EM_386 => EM_X86_64,
+            EM_ARM => EM_AARCH64,
             other => other,
-        };
-        data == self.data && family(facts.machine) == family(self.machine)
+        });
+        data == self.data && found == own
     }
 
     /// Whether glibc has subdirectories for ISA levels of this architecture.

@@ -82,10 +82,10 @@ pub(super) fn truncation(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal
     });
     // All loaders read the tables, and for a program the kernel zeroes the end of the last segment. Elsewhere, missing
     // code may never run.
-    let is_sure = |is_table: bool| is_table || matches!(role, ObjectRole::Program | ObjectRole::Argument);
+    let is_program = matches!(role, ObjectRole::Program | ObjectRole::Argument);
     if let Some((.., cut)) = cuts
         .clone()
-        .find(|(is_table, is_gone, _)| *is_gone && is_sure(*is_table))
+        .find(|(is_table, is_gone, _)| *is_gone && (*is_table || is_program))
     {
         return Some(LoadRefusal::Crash(format!("{cut}; the process would die of SIGBUS")));
     }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::glibc::GlibcSearch;
-use super::link_map::{LinkMap, LinkMaps, LoadPhase, ProcessSetup, SearchHit, SearchMiss, directory_of};
+use super::link_map::{LinkMaps, LoadPhase, ProcessSetup, SearchHit, SearchMiss, directory_of};
 use super::load_queue::{DependencyKind, LoadQueue};
 use super::load_report;
 use super::machine::Libc;
@@ -266,18 +266,16 @@ impl<'a> SimulatedProcess<'a> {
     }
 
     fn directories(&self, requester: Option<usize>) -> Vec<(SearchStage, ByteString)> {
-        let absolute = |directory: &[u8]| {
-            // An empty element is the working directory. musl's directories have no trailing slash.
-            let directory = if directory.is_empty() { b"." } else { directory };
-            let path = self.maps.absolute(directory);
-            let path = path.strip_suffix(b"/").unwrap_or(&path);
-            [path, b"/"].concat().into()
-        };
-        let lists = self.search.search_path(&self.maps, requester).into_iter();
-        lists
-            .flat_map(|(how, list)| list.into_iter().map(move |directory| (how, directory)))
-            .map(|(how, directory)| (how, absolute(&directory)))
-            .collect()
+        let mut found = Vec::new();
+        for (how, directories) in self.search.search_path(&self.maps, requester) {
+            for directory in &directories {
+                // An empty element is the working directory. musl's directories have no trailing slash.
+                let path = self.maps.absolute(if directory.is_empty() { b"." } else { directory });
+                let folder = path.strip_suffix(b"/").unwrap_or(&path);
+                found.push((how, [folder, b"/"].concat().into()));
+            }
+        }
+        found
     }
 
     fn preload(&mut self, resolution: &mut LoadResolution) -> Vec<usize> {
@@ -459,9 +457,11 @@ impl<'a> SimulatedProcess<'a> {
     /// Runs the final checks and converts object numbers to report numbers.
     fn finish(&self, root: usize, mut resolution: LoadResolution) -> LoadResolution {
         // All mapped objects are reported again, which costs budget.
-        let listed = self.order.iter().filter_map(|&map| self.maps.get(map));
-        let kept = |map: &LinkMap| 4 + map.needs.len() + map.object.as_ref().map_or(0, |object| object.trace.len());
-        self.maps.setup.linker.budget.spend(listed.map(kept).sum());
+        let mut steps = 0;
+        for map in self.order.iter().filter_map(|&map| self.maps.get(map)) {
+            steps += 4 + map.needs.len() + map.object.as_ref().map_or(0, |object| object.trace.len());
+        }
+        self.maps.setup.linker.budget.spend(steps);
         let amiss = self.search.check_loaded(&self.maps, &self.order);
         resolution.unresolved.extend(amiss);
         load_report::number_objects(&self.maps, &self.order, root, resolution)

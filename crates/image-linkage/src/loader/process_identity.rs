@@ -47,17 +47,16 @@ pub(super) fn execute_program(user: &FileCredentials, program: &FileFacts) -> Pr
     let mut effective = user.clone();
     // no_new_privs prevents any gain, but effective capabilities still enable secure-execution mode: the kernel checks
     // them before it drops them.
-    let kept = |file: FileCapabilities| FileCapabilities {
-        raises: file.effective,
-        effective: false,
-        reads_all: false,
-        ..file
-    };
-    let (mode, capabilities) = if user.no_new_privileges {
-        (0, program.capabilities.map(kept))
-    } else {
-        (program.mode, program.capabilities)
-    };
+    let (mut mode, mut capabilities) = (program.mode, program.capabilities);
+    if user.no_new_privileges {
+        mode = 0;
+        capabilities = capabilities.map(|file| FileCapabilities {
+            raises: file.effective,
+            effective: false,
+            reads_all: false,
+            ..file
+        });
+    }
     if mode & 0o4000 != 0 {
         effective.uid = program.uid;
     }

@@ -46,9 +46,10 @@ impl LoadResolution {
     pub fn object_for(&self, name: &[u8]) -> Option<&LoadedObject> {
         // A dependency may resolve to a file that is mapped under another name, such as a path in LD_PRELOAD.
         let mut needs = self.objects.iter().flat_map(|object| &object.needs);
-        let needed = needs.find_map(|(need, answer)| answer.filter(|_| **need == *name));
-        let needed = needed.and_then(|number| self.objects.get(number));
-        needed.or_else(|| self.objects.iter().find(|object| object.answers_to(name)))
+        needs
+            .find_map(|(need, answer)| answer.filter(|_| **need == *name))
+            .and_then(|number| self.objects.get(number))
+            .or_else(|| self.objects.iter().find(|object| object.answers_to(name)))
     }
 }
 

@@ -65,21 +65,24 @@ impl FileCredentials {
             FileUse::Write => 2,
             FileUse::Pass | FileUse::Execute => 1,
         };
-        let is_of = |group: u32| group == self.gid || self.groups.contains(&group);
         // The kernel ignores the list if its mask is empty; named users then count as others (`acl_permission_check`).
         let list = list.filter(|_| access.uid != self.uid && access.mode & 0o070 != 0);
         if let Some(list) = list {
-            return list.allows(bit, access, self.uid, is_of);
+            return list.allows(bit, access, self.uid, |group| self.is_in(group));
         }
         // Only the first matching class counts: an owner without permission gets none.
         let shift = if access.uid == self.uid {
             6
-        } else if is_of(access.gid) {
+        } else if self.is_in(access.gid) {
             3
         } else {
             0
         };
         access.mode >> shift & bit != 0
+    }
+
+    fn is_in(&self, group: u32) -> bool {
+        group == self.gid || self.groups.contains(&group)
     }
 }
 

@@ -89,6 +89,13 @@ fn candidates<'a>(
         .collect()
 }
 
+/// The entries without repetitions: a config listed twice is one image.
+fn each_once(mut entries: Vec<&SavedImage>) -> Vec<&SavedImage> {
+    let mut seen = BTreeSet::new();
+    entries.retain(|entry| seen.insert(&entry.config));
+    entries
+}
+
 /// The entries with the wanted name. Without a name, all entries if they share one name.
 fn named<'a>(
     documents: &dyn DocumentStore,
@@ -97,13 +104,6 @@ fn named<'a>(
     limit: u64,
 ) -> Result<Vec<&'a SavedImage>, ImageError> {
     let what = documents.what();
-    let shown = || entries.iter().map(name);
-    // A config listed twice is one image.
-    let each_once = |mut entries: Vec<&'a SavedImage>| {
-        let mut seen = BTreeSet::new();
-        entries.retain(|entry| seen.insert(&entry.config));
-        entries
-    };
     let Some(name) = wanted.name else {
         let entries = each_once(entries.iter().collect());
         let names: BTreeSet<&str> = entries.iter().map(|entry| name(entry)).collect();
@@ -114,20 +114,22 @@ fn named<'a>(
         };
     };
     // A name takes precedence over an ID, as in engines: `cafe` may be either.
-    let has_tag = |entry: &&SavedImage| tags(entry).any(|tag| same_name(tag, name));
-    let by_tag = each_once(entries.iter().filter(has_tag).collect());
+    let tagged = entries
+        .iter()
+        .filter(|entry| tags(entry).any(|tag| same_name(tag, name)));
+    let by_tag = each_once(tagged.collect());
     if !by_tag.is_empty() {
         return Ok(by_tag);
     }
-    let mut by_id = Vec::new();
+    let mut identified = Vec::new();
     for entry in entries {
         if has_id(documents, entry, name, limit)? {
-            by_id.push(entry);
+            identified.push(entry);
         }
     }
-    let by_id = each_once(by_id);
+    let by_id = each_once(identified);
     match by_id.len() {
-        0 => Err(name_not_found(what, name, shown())),
+        0 => Err(name_not_found(what, name, entries.iter().map(self::name))),
         1 => Ok(by_id),
         _ => Err(wanted.ambiguous(by_id.iter().map(|entry| entry.config.as_str()))),
     }

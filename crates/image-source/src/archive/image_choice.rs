@@ -22,9 +22,9 @@ fn archive_format(
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<ArchiveFormat, ImageError> {
-    let find = |name: &str| documents::find_document(documents, &name.into(), None, None, request.limits().document);
-    let manifest = find("manifest.json")?;
-    let layout = find("oci-layout")?.is_some();
+    let limit = request.limits().document;
+    let manifest = documents::find_document(documents, &"manifest.json".into(), None, None, limit)?;
+    let layout = documents::find_document(documents, &"oci-layout".into(), None, None, limit)?.is_some();
     match manifest {
         // Docker 25 writes both. `docker load` reads manifest.json, skopeo's oci-archive reads the index; the user's
         // scheme decides.

@@ -75,10 +75,11 @@ impl<F: Read + Seek> Read for SeekFile<F> {
 impl<F: Read + Seek> SkipRead for SeekFile<F> {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         // Seeking past the end succeeds and would hide truncation, so count the bytes.
-        let step = i64::try_from(bytes).ok().filter(|_| bytes <= self.left);
-        let step = step.ok_or(io::ErrorKind::UnexpectedEof)?;
-        // Within the buffer this is no system call; headers of small members are close together.
-        self.inner.seek_relative(step)?;
+        match i64::try_from(bytes) {
+            // Within the buffer this is no system call; headers of small members are close together.
+            Ok(step) if bytes <= self.left => self.inner.seek_relative(step)?,
+            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+        }
         self.left -= bytes;
         Ok(())
     }
@@ -265,9 +266,8 @@ impl<R: SkipRead> ArchiveMembers<R> {
 }
 
 fn begin(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|&byte| byte == 0);
-    let end = end.unwrap_or(bytes.len()).min(200);
-    escape::escape_bytes(bytes.get(..end).unwrap_or_default())
+    let start = bytes.get(..200).unwrap_or(bytes);
+    escape::escape_bytes(start.split(|&byte| byte == 0).next().unwrap_or_default())
 }
 
 impl<R: Read> Read for ArchiveMembers<R> {

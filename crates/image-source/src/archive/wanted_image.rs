@@ -80,10 +80,9 @@ pub(super) fn sparse_reason(name: &RootPath) -> String {
 
 /// Whether two names refer to the same image after applying Docker Hub's defaults.
 pub(super) fn same_name(one: &str, other: &str) -> bool {
-    let whole = |name: &str| name.parse::<RegistryReference>().map(|reference| reference.to_string());
     // Compare literally first: `<none>:<none>` is not a valid reference but may be an image's name.
     one == other
-        || match (whole(one), whole(other)) {
+        || match (one.parse::<RegistryReference>(), other.parse::<RegistryReference>()) {
             (Ok(one), Ok(other)) => one == other,
             _ => false,
         }

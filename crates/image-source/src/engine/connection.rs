@@ -12,9 +12,9 @@ use reqwest::{Certificate, Identity};
 use serde::Deserialize;
 
 use super::kind::EngineKind;
-use crate::http_client::client_builder;
 use crate::image_error::ImageError;
-use crate::small_file::read_small_file;
+use crate::registry::client_builder;
+use crate::verify::read_small_file;
 use image_linkage::escape;
 
 /// The environment variables that locate an engine. An empty value counts as unset.
@@ -121,14 +121,13 @@ pub(super) fn connect_engine(
         .connect_timeout(Duration::from_secs(20))
         .no_proxy();
     // Without TLS, do not require system certificates.
-    let builder = match &endpoint {
+    let client = match &endpoint {
         EngineEndpoint::Socket(path) => builder.unix_socket(path.as_path()).tls_certs_only([]),
         EngineEndpoint::Tcp(_) => builder.tls_certs_only([]),
         EngineEndpoint::Tls(_) => with_certificates(builder, environment)?,
-    };
-    let client = builder
-        .build()
-        .map_err(|error| ImageError::Remote(format!("cannot ask {what}: {}", causes(&error))))?;
+    }
+    .build()
+    .map_err(|error| ImageError::Remote(format!("cannot ask {what}: {}", causes(&error))))?;
     Ok(EngineConnection {
         what,
         is_local: matches!(endpoint, EngineEndpoint::Socket(_)),
@@ -180,7 +179,6 @@ fn with_certificates(builder: ClientBuilder, environment: &EngineEnvironment) ->
         .or_else(|| Some(environment.home.as_ref()?.join(".docker")));
     let folder =
         folder.ok_or_else(|| ImageError::Remote("DOCKER_TLS_VERIFY is set and DOCKER_CERT_PATH is not".to_owned()))?;
-    let pem = |name: &str| read_pem(&folder.join(name));
     let unusable = |error: reqwest::Error| {
         ImageError::Remote(format!(
             "the certificates in {} cannot be used: {}",
@@ -188,10 +186,12 @@ fn with_certificates(builder: ClientBuilder, environment: &EngineEnvironment) ->
             causes(&error)
         ))
     };
-    let authority = Certificate::from_pem_bundle(&pem("ca.pem")?).map_err(unusable)?;
+    let authority = Certificate::from_pem_bundle(&read_pem(&folder.join("ca.pem"))?).map_err(unusable)?;
     // A PEM file may lack a final line break, and two markers on one line are invalid.
-    let identity = [pem("cert.pem")?, b"\n".to_vec(), pem("key.pem")?].concat();
-    let identity = Identity::from_pem(&identity).map_err(unusable)?;
+    let mut pem = read_pem(&folder.join("cert.pem"))?;
+    pem.push(b'\n');
+    pem.extend(read_pem(&folder.join("key.pem"))?);
+    let identity = Identity::from_pem(&pem).map_err(unusable)?;
     // Trust only this CA: a public certificate does not identify the user's engine.
     Ok(builder.tls_certs_only(authority).identity(identity))
 }
@@ -236,9 +236,10 @@ impl EngineConnection {
     /// Sends a tar archive to `path`.
     pub(crate) fn send(&self, path: &str, archive: Body) -> Result<Response, ImageError> {
         let url = format!("{}/{path}", self.base);
-        let request = self.client.post(url).body(archive);
-        let request = request.header(CONTENT_TYPE, "application/x-tar");
-        request
+        self.client
+            .post(url)
+            .body(archive)
+            .header(CONTENT_TYPE, "application/x-tar")
             .send()
             .map_err(|error| ImageError::Remote(format!("{} broke off: {}", self.what, causes(&error))))
     }
@@ -252,8 +253,10 @@ impl EngineConnection {
         let mut bytes = Vec::new();
         // A partial message is better than none.
         let _ = response.take(limit).read_to_end(&mut bytes);
-        let message = serde_json::from_slice::<EngineRefusal>(&bytes).map(|refusal| refusal.message);
-        let message = message.unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned());
+        let message = serde_json::from_slice::<EngineRefusal>(&bytes).map_or_else(
+            |_| String::from_utf8_lossy(&bytes).into_owned(),
+            |refusal| refusal.message,
+        );
         // The message is untrusted: escape it, then truncate.
         let shown: String = escape::escape_bytes(message.trim().as_bytes())
             .chars()

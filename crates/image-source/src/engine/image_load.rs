@@ -39,9 +39,9 @@ impl EngineImage {
     pub fn load(&self, archive: impl Read + Send + 'static, limits: &Limits) -> Result<(), ImageError> {
         let connection = connect_engine(self.brand, &self.environment)?;
         let response = connection.send("images/load?quiet=1", Body::new(archive))?;
-        let response = connection.accept(response, limits.document)?;
         let mut said = Vec::new();
-        response
+        connection
+            .accept(response, limits.document)?
             // The engine may be remote, so limit its response like other input.
             .take(limits.document)
             .read_to_end(&mut said)

@@ -7,10 +7,10 @@ use reqwest::header::{HeaderMap, LINK};
 use serde::Deserialize;
 
 use super::client::RepositoryClient;
-use super::options::RegistryOptions;
 use super::request_errors::{remote_error, shorten_text};
 use super::retry::{AttemptFailure, retry_attempts};
 use super::steady_body::broken_body;
+use super::transport::RegistryOptions;
 use crate::image_error::ImageError;
 
 /// The number of names requested per page; a registry may return fewer.
@@ -56,16 +56,15 @@ fn read_pages(client: &RepositoryClient, part: &str) -> Result<BTreeSet<String>,
         let before = names.len();
         names.extend(page.repositories.into_iter().chain(page.tags).flatten());
         let Some(next) = next else { return Ok(names) };
-        let trouble = match () {
-            () if names.len() > NAMES => format!("more than {NAMES} names"),
-            // A registry that repeats a page would otherwise loop forever.
-            () if next == query || names.len() == before => "no end: a page of it brings nothing new".to_owned(),
-            () => {
-                query = next;
-                continue;
-            }
-        };
-        return Err(remote_error(format!("{} has {trouble}", client.written)));
+        if names.len() > NAMES {
+            return Err(remote_error(format!("{} has more than {NAMES} names", client.written)));
+        }
+        // A registry that repeats a page would otherwise loop forever.
+        if next == query || names.len() == before {
+            let why = "has no end: a page of it brings nothing new";
+            return Err(remote_error(format!("{} {why}", client.written)));
+        }
+        query = next;
     }
 }
 
@@ -73,8 +72,9 @@ fn read_pages(client: &RepositoryClient, part: &str) -> Result<BTreeSet<String>,
 fn read_page(client: &RepositoryClient, asked: &str) -> Result<(NamePage, Option<String>), AttemptFailure> {
     let answer = client.attempt(asked, HeaderMap::new(), 0)?;
     let link = answer.response.headers().get(LINK);
-    let next = link.map_or(Ok(None), |link| next_query(link.to_str().unwrap_or("next")));
-    let next = next.map_err(|what| remote_error(format!("{} is only begun: {what}", client.written)))?;
+    let next = link
+        .map_or(Ok(None), |link| next_query(link.to_str().unwrap_or("next")))
+        .map_err(|what| remote_error(format!("{} is only begun: {what}", client.written)))?;
     let mut bytes = Vec::new();
     let read = answer.body(None).take(PAGE_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|error| {

@@ -38,8 +38,7 @@ impl Resolve for CheckedNames {
                 None => tokio::task::spawn_blocking(move || resolve_host(&host)).await??,
             };
             // Port 0 stands for the URL's port.
-            let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, 0));
-            Ok(Box::new(addresses) as Addrs)
+            Ok(Box::new(addresses.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
         })
     }
 }

@@ -8,12 +8,11 @@ use reqwest::header::{HeaderMap, HeaderValue, RANGE};
 use reqwest::{Method, StatusCode};
 
 use super::credential_files::{CredentialSource, find_credential};
-use super::options::RegistryOptions;
 use super::request_errors::{connection_failure, credentials_refused, is_no_tls, read_error_body, remote_error};
 use super::retry::{AttemptFailure, RetryPolicy};
 use super::session::RegistrySession;
 use super::token_exchange::{RequestAuthorization, TokenRequest};
-use super::transport::{Authorization, FinalResponse, SendError, status_failure};
+use super::transport::{Authorization, FinalResponse, RegistryOptions, SendError, status_failure};
 use crate::image_error::ImageError;
 
 /// Requests the parts of one repository from its registry.
@@ -87,8 +86,7 @@ impl RepositoryClient {
         }
         // Only once: a registry that refuses a token from its own server would refuse the next one too.
         let fresh = self.authorize(&answer, used.as_ref())?;
-        let answer = self.ask(part, &headers, Some(&fresh))?;
-        self.judge(answer, Some(&fresh))
+        self.judge(self.ask(part, &headers, Some(&fresh))?, Some(&fresh))
     }
 
     /// Tries once to change something; `url` comes from the registry or is its own. `body` is called again if a
@@ -124,8 +122,8 @@ impl RepositoryClient {
 
     /// The authorization that answered the last challenge.
     fn current_authorization(&self) -> Option<RequestAuthorization> {
-        let held = self.session.authorization(&self.scopes);
-        let held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        let authorization = self.session.authorization(&self.scopes);
+        let held = authorization.lock().unwrap_or_else(PoisonError::into_inner);
         held.clone()
     }
 
@@ -137,8 +135,8 @@ impl RepositoryClient {
         used: Option<&RequestAuthorization>,
     ) -> Result<RequestAuthorization, AttemptFailure> {
         // The lock is held during the request, so two workers with an expired token fetch one new token.
-        let held = self.session.authorization(&self.scopes);
-        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        let authorization = self.session.authorization(&self.scopes);
+        let mut held = authorization.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(newer) = held.as_ref().filter(|held| Some(*held) != used) {
             return Ok(newer.clone());
         }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::credentials::{self, Credential};
 use crate::image_error::ImageError;
-use crate::small_file::read_small_file;
+use crate::verify::read_small_file;
 
 /// Where to look for credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,12 +44,12 @@ pub(super) fn find_credential(
         CredentialSource::Anonymous => return Ok(None),
     };
     for file in files {
-        let text = match read_small_file(&file) {
+        let bytes = match read_small_file(&file) {
             // Only a missing file is skipped. An unreadable one could hold the credentials, so it is an error.
             Err(error) if missing_is_fine && error.kind() == io::ErrorKind::NotFound => continue,
-            text => text.map_err(|error| unusable(&file, &error.to_string()))?,
+            bytes => bytes.map_err(|error| unusable(&file, &error.to_string()))?,
         };
-        let text = String::from_utf8(text).map_err(|error| unusable(&file, &error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| unusable(&file, &error.to_string()))?;
         let found = credentials::read_credential(&text, host, repository).map_err(|reason| unusable(&file, &reason))?;
         if let Some((secret, helper)) = found {
             let file = file.display();

@@ -239,10 +239,10 @@ fn helper_error(program: &str, error: &CredentialRetrievalError) -> Result<Optio
         return Ok(None);
     }
     // A helper may print pages of usage text; the first words state the error.
-    let said: String = said.chars().take(200).collect();
+    let begin: String = said.chars().take(200).collect();
     Err(format!(
         "the credential helper {program} failed: \"{}\"",
-        image_linkage::escape::escape_bytes(said.as_bytes())
+        image_linkage::escape::escape_bytes(begin.as_bytes())
     ))
 }
 

@@ -12,8 +12,6 @@ mod client;
 mod credential_files;
 mod credentials;
 mod manifest;
-mod options;
-mod pace;
 mod push;
 mod request_errors;
 mod retry;
@@ -42,10 +40,10 @@ use crate::{config, verify};
 pub use catalog::{list_repositories, list_tags};
 use client::RepositoryClient;
 pub use credential_files::CredentialSource;
-pub use options::RegistryOptions;
 pub use push::{PushOutcome, RegistryPush};
 pub use request_errors::{connection_failure, remote_error, shorten_text};
 pub use retry::{AttemptFailure, RetryPolicy, retry_attempts};
+pub use transport::{RegistryOptions, client_builder};
 
 /// An image in a registry.
 pub struct RegistrySource {
@@ -180,5 +178,9 @@ impl BlobStore for RegistryBlobs {
             )));
         }
         Ok(Box::new(blob::open_blob(&self.client, digest, layer.size)?))
+    }
+
+    fn find(&self, _layer: &LayerDescriptor) -> Result<(), ImageError> {
+        Ok(())
     }
 }

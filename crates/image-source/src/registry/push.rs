@@ -11,10 +11,9 @@ use reqwest::{Method, StatusCode, Url};
 
 use super::client::RepositoryClient;
 use super::manifest::CONTENT_DIGEST;
-use super::options::RegistryOptions;
 use super::request_errors::{read_error_body, remote_error, shorten_text};
 use super::retry::{AttemptFailure, retry_attempts};
-use super::transport::{FinalResponse, status_failure, without_user};
+use super::transport::{FinalResponse, RegistryOptions, status_failure, without_user};
 use crate::image_error::ImageError;
 use crate::registry_reference::RegistryReference;
 use crate::verify;
@@ -122,8 +121,8 @@ impl RegistryPush {
             let body = || Ok(Body::from(bytes.to_vec()));
             let answer = self.client.send_change(&Method::PUT, &url, &headers, &body)?;
             // The specification requires 201; some registries answer 200 when a tag is overwritten.
-            let answer = self.expect(answer, &[StatusCode::CREATED, StatusCode::OK])?;
-            Ok(self.check_taken(&answer, bytes)?)
+            let taken = self.expect(answer, &[StatusCode::CREATED, StatusCode::OK])?;
+            Ok(self.check_taken(&taken, bytes)?)
         })
     }
 
@@ -146,10 +145,10 @@ impl RegistryPush {
     fn try_blob(&self, digest: &Digest, size: u64, open: OpenBody<'_>) -> Result<PushOutcome, AttemptFailure> {
         // One attempt is the whole exchange: after a broken upload, nobody knows how much the registry kept.
         let nothing = || Ok(Body::from(Vec::new()));
-        let headers = HeaderMap::new();
+        let mut headers = HeaderMap::new();
         let there = self.client.own_url(&format!("blobs/{digest}"))?;
-        let answer = self.client.send_change(&Method::HEAD, &there, &headers, &nothing)?;
-        let status = answer.response.status();
+        let found = self.client.send_change(&Method::HEAD, &there, &headers, &nothing)?;
+        let status = found.response.status();
         // A registry with blobs in a storage bucket redirects to an existing one.
         if status == StatusCode::OK || status.is_redirection() {
             return Ok(PushOutcome::There);
@@ -161,29 +160,29 @@ impl RegistryPush {
             query.append_pair("mount", digest.as_ref()).append_pair("from", from);
         }
         let answer = self.client.send_change(&Method::POST, &uploads, &headers, &nothing)?;
-        let answer = self.expect(answer, &[StatusCode::CREATED, StatusCode::ACCEPTED])?;
-        if answer.status() == StatusCode::CREATED {
+        let begun = self.expect(answer, &[StatusCode::CREATED, StatusCode::ACCEPTED])?;
+        if begun.status() == StatusCode::CREATED {
             return Ok(PushOutcome::Mounted);
         }
         // The query of the address holds the state of the upload; only the digest is appended.
-        let mut place = self.place(&uploads, &answer)?;
+        let mut place = self.place(&uploads, &begun)?;
         place.query_pairs_mut().append_pair("digest", digest.as_ref());
-        let mut headers = headers;
         let bytes = HeaderValue::from_static("application/octet-stream");
         headers.insert(CONTENT_TYPE, bytes);
         // With a length: otherwise the body is sent in chunks, which object stores such as S3 refuse with 411.
         let body = || Ok(Body::sized(open()?, size));
-        let answer = self.client.send_change(&Method::PUT, &place, &headers, &body)?;
-        self.expect(answer, &[StatusCode::CREATED])?;
+        let sent = self.client.send_change(&Method::PUT, &place, &headers, &body)?;
+        self.expect(sent, &[StatusCode::CREATED])?;
         Ok(PushOutcome::Sent)
     }
 
     /// The upload address that the registry gives.
     fn place(&self, asked: &Url, answer: &Response) -> Result<Url, ImageError> {
         let registry = &self.client.registry;
-        let location = answer.headers().get(LOCATION);
-        let location = location.filter(|location| !location.is_empty());
-        let place = location
+        let place = answer
+            .headers()
+            .get(LOCATION)
+            .filter(|location| !location.is_empty())
             .and_then(|location| asked.join(location.to_str().ok()?).ok())
             .and_then(without_user)
             .ok_or_else(|| remote_error(format!("{registry} does not say where a blob is to be sent")))?;

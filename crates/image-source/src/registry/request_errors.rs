@@ -112,27 +112,33 @@ fn is_closed(error: &reqwest::Error) -> bool {
 }
 
 /// The proxy that a request went to, and the variable that names it, by the rules of reqwest.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "reqwest reads the proxy from the same variables"
-)]
 fn proxy_of(error: &reqwest::Error) -> Option<String> {
     let url = error.url().filter(|_| error.is_connect())?;
     let host = url.host_str()?;
-    let set = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let excepted = ["NO_PROXY", "no_proxy"].iter().find_map(set).unwrap_or_default();
-    let mut excepted = excepted.split(',').map(|one| one.trim().trim_start_matches('.'));
-    if is_loopback(host) || excepted.any(|one| one == "*" || !one.is_empty() && host.ends_with(one)) {
+    let (_, excepted) = first_variable(&["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    let mut hosts = excepted.split(',').map(|one| one.trim().trim_start_matches('.'));
+    if is_loopback(host) || hosts.any(|one| one == "*" || !one.is_empty() && host.ends_with(one)) {
         return None;
     }
     let names: &[&str] = match url.scheme() {
         "https" => &["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
         _ => &["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"],
     };
-    let (name, value) = names.iter().find_map(|name| Some((name, set(name)?)))?;
+    let (name, value) = first_variable(names)?;
     // Without its user and password.
     let shown = value.rsplit('@').next().unwrap_or_default();
     Some(format!("{} of {name}", shorten_text(shown.as_bytes())))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reqwest reads the proxy from the same variables"
+)]
+fn first_variable<'n>(names: &[&'n str]) -> Option<(&'n str, String)> {
+    names.iter().find_map(|name| {
+        let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
+        Some((*name, value))
+    })
 }
 
 fn is_refused(error: &reqwest::Error) -> bool {

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::options::RegistryOptions;
 use super::token_exchange::RequestAuthorization;
-use super::transport::HttpTransport;
+use super::transport::{HttpTransport, RegistryOptions};
 
 /// The sessions of this process. Global, because each image has its own client: reading the system's certificates takes
 /// longer than asking for a manifest.

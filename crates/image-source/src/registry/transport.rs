@@ -10,26 +10,43 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use reqwest::blocking::{Body, Client, RequestBuilder, Response};
+use reqwest::blocking::{Body, Client, ClientBuilder, RequestBuilder, Response};
 use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
-use reqwest::{Certificate, Method, Url};
+use reqwest::{Certificate, Method, Url, redirect};
 
 use super::address_guard;
 use super::checked_names::{CheckedNames, resolve_host};
-use super::options::RegistryOptions;
-use super::pace;
+use super::credential_files::CredentialSource;
 use super::request_errors::{connection_failure, read_error_body, remote_error, shorten_text};
-use super::retry::{AttemptFailure, RetryPolicy, retry_after};
+use super::retry::{AttemptFailure, RetryPolicy, await_turn, retry_after};
 use super::steady_body::SteadyBody;
-use crate::http_client::client_builder;
 use crate::image_error::ImageError;
-use crate::small_file::read_small_file;
+use crate::verify::read_small_file;
 
 /// The maximum number of redirects per request.
 const REDIRECTS: usize = 10;
 
 /// The time limit for sending a layer.
 const UPLOAD: Duration = Duration::from_hours(6);
+
+/// How to access registries.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RegistryOptions {
+    /// Hosts, as `HOST` or `HOST:PORT`, that may use plain HTTP and whose certificate is not checked. This machine may
+    /// always use plain HTTP.
+    pub insecure: Vec<String>,
+    /// A PEM file of certificates to trust in addition to the system's.
+    pub ca_cert: Option<PathBuf>,
+    /// Where to look for credentials when the registry requires them.
+    pub credentials: CredentialSource,
+    /// The hosts, as `HOST` or `HOST:PORT`, that are allowed as token servers besides the registry itself; empty allows
+    /// any.
+    pub token_servers: Vec<String>,
+    /// The limits on retries and waits.
+    pub patience: RetryPolicy,
+    /// The `User-Agent` of requests (RFC 9110, section 10.1.5).
+    pub user_agent: String,
+}
 
 /// The credentials of a request. They have no `Debug` output.
 #[derive(Clone, PartialEq, Eq)]
@@ -115,8 +132,9 @@ impl HttpTransport {
     /// Errors: Why the address is refused.
     pub(super) fn check(&self, from: &Url, to: &Url) -> Result<(), String> {
         // A name without an address may be known to a proxy; otherwise connecting to it fails.
-        let resolve = |host: &str| resolve_host(host).unwrap_or_default();
-        let checked = address_guard::check_address(&self.registry, from, to, &self.insecure, resolve)?;
+        let checked = address_guard::check_address(&self.registry, from, to, &self.insecure, |host| {
+            resolve_host(host).unwrap_or_default()
+        })?;
         self.names.keep(to.host_str().unwrap_or_default(), checked);
         Ok(())
     }
@@ -197,7 +215,7 @@ impl HttpTransport {
     }
 
     fn await_turn(&self, url: &Url) {
-        pace::await_turn(&address_guard::url_authority(url), self.patience.requests_per_second);
+        await_turn(&address_guard::url_authority(url), self.patience.requests_per_second);
     }
 
     fn send_once(&self, request: RequestBuilder, url: &Url) -> Result<FinalResponse, AttemptFailure> {
@@ -334,6 +352,16 @@ pub(super) fn status_failure(host: &str, answer: FinalResponse) -> AttemptFailur
 fn asked_wait(response: &Response) -> Option<Duration> {
     let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     retry_after(value, SystemTime::now())
+}
+
+/// A client builder with TLS by ring that returns redirects as responses.
+pub fn client_builder() -> ClientBuilder {
+    // The provider is process-wide, and reqwest panics without one. Ignore the error if the program has installed
+    // another.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // A redirect may lead to another host, which must not get credentials, or to a forbidden one.
+    // [`RegistryTransport`] checks each step.
+    ClientBuilder::new().redirect(redirect::Policy::none())
 }
 
 /// Reads the PEM file of `--ca-cert`.

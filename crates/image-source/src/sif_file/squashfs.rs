@@ -14,8 +14,6 @@ use flate2::read::ZlibDecoder;
 use image_linkage::layer::NodeAccess;
 use image_linkage::limits::Limits;
 
-use crate::little_endian::number_at;
-
 /// The magic number of the file system.
 pub(super) const MAGIC: &[u8] = b"hsqs";
 const SUPERBLOCK: usize = 96;
@@ -145,7 +143,7 @@ impl Squashfs {
     /// Errors: The file system is damaged, or the system's error.
     pub(super) fn inode(&self, reference: u64) -> io::Result<Inode> {
         let mut cursor = self.cursor(self.inodes, reference >> 16, reference & 0xffff)?;
-        let kind = cursor.number::<2>()?;
+        let number = cursor.number::<2>()?;
         let mode = cursor.number::<2>()?;
         let (uid, gid) = (cursor.number::<2>()?, cursor.number::<2>()?);
         cursor.number::<8>()?;
@@ -158,9 +156,9 @@ impl Squashfs {
             uid: owner(uid)?,
             gid: owner(gid)?,
         };
-        let kind = match kind {
-            1 | 8 => InodeKind::Folder(cursor.folder(kind == 8)?),
-            2 | 9 => InodeKind::File(cursor.file(kind == 9, self.block_bytes)?),
+        let kind = match number {
+            1 | 8 => InodeKind::Folder(cursor.folder(number == 8)?),
+            2 | 9 => InodeKind::File(cursor.file(number == 9, self.block_bytes)?),
             3 | 10 => {
                 cursor.number::<4>()?;
                 let bytes = cursor.number::<4>()?;
@@ -231,9 +229,9 @@ impl Squashfs {
         }
         let mut header = [0; 2];
         self.read_at(&mut header, place)?;
-        let header = u16::from_le_bytes(header);
-        let stored = u64::from(header & 0x7fff);
-        let bytes = self.read_block(place.saturating_add(2), stored, header & 0x8000 != 0, METADATA)?;
+        let word = u16::from_le_bytes(header);
+        let stored = u64::from(word & 0x7fff);
+        let bytes = self.read_block(place.saturating_add(2), stored, word & 0x8000 != 0, METADATA)?;
         let next = place.saturating_add(2 + stored);
         let block = Rc::new(TableBlock { bytes, next });
         let mut held = self.held.borrow_mut();
@@ -456,4 +454,34 @@ impl io::Read for SquashfsContent<'_> {
 /// The error for bytes that no tool writes.
 pub(super) fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the squashfs is damaged: {what}"))
+}
+
+/// The `N`-byte number at offset `at`, or `None` past the end of `bytes`.
+pub(super) fn number_at<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+    let field = bytes.get(at..at.checked_add(N)?)?;
+    let mut number = [0; 8];
+    number.get_mut(..N)?.copy_from_slice(field);
+    Some(u64::from_le_bytes(number))
+}
+
+/// Same, as an offset or a count in memory.
+pub(super) fn size_at<const N: usize>(bytes: &[u8], at: usize) -> Option<usize> {
+    usize::try_from(number_at::<N>(bytes, at)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{number_at, size_at};
+
+    #[test]
+    fn a_number_is_read_whole_or_not_at_all() {
+        let bytes = [1, 2, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(number_at::<2>(&bytes, 0), Some(0x201));
+        assert_eq!(number_at::<8>(&bytes, 3), Some(u64::MAX));
+        assert_eq!(size_at::<1>(&bytes, 1), Some(2));
+        assert_eq!(
+            (number_at::<4>(&bytes, 8), number_at::<1>(&bytes, usize::MAX)),
+            (None, None)
+        );
+    }
 }

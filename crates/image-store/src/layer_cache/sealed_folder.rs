@@ -82,8 +82,10 @@ impl SealedFolder {
     fn open_sealed(&self, name: &str) -> Option<(File, Vec<u8>)> {
         let path = self.folder.join(name);
         // Opening a FIFO would block forever. Anything but a file counts as missing.
-        let is_index = |found: &fs::Metadata| found.is_file() && found.len() <= FILE_BYTES;
-        fs::metadata(&path).ok().filter(is_index)?;
+        let found = fs::metadata(&path).ok()?;
+        if !found.is_file() || found.len() > FILE_BYTES {
+            return None;
+        }
         let mut sealed = Vec::new();
         let mut file = File::open(path).ok()?;
         (&mut file).take(FILE_BYTES).read_to_end(&mut sealed).ok()?;
@@ -185,25 +187,34 @@ fn count(files: &[CacheFile]) -> CacheContent {
     }
 }
 
+/// The entries of a folder. A link could lead anywhere, so it has none.
+fn entries_of(folder: &Path) -> impl Iterator<Item = fs::DirEntry> {
+    let is_folder = fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir());
+    let read = is_folder.then(|| fs::read_dir(folder));
+    read.into_iter().flatten().flatten().flatten()
+}
+
 /// The cache files in the folders of `root`, recognized by name. Skips unreadable ones.
 fn find_files(root: &Path) -> Vec<CacheFile> {
-    // Skips links, which could lead anywhere, and files of others.
-    let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
-    let inside = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
-    let folders = inside(root).filter(|folder| is_hex(&folder.file_name().to_string_lossy(), 64));
-    let folders = folders.filter(|folder| is_folder(root) && is_folder(&folder.path()));
-    let files = folders.flat_map(|folder| inside(&folder.path()).collect::<Vec<_>>());
-    let is_own = |name: &str| is_cache_name(name) || is_unfinished_name(name);
-    let files = files.filter(|file| is_own(&file.file_name().to_string_lossy()));
-    let files = files.filter_map(|entry| {
-        let found = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-        Some(CacheFile {
-            path: entry.path(),
-            bytes: found.len(),
-            used: found.modified().ok()?,
-        })
-    });
-    files.collect()
+    let mut files = Vec::new();
+    for folder in entries_of(root) {
+        if !is_hex(&folder.file_name().to_string_lossy(), 64) {
+            continue;
+        }
+        for entry in entries_of(&folder.path()) {
+            let file_name = entry.file_name();
+            let name = file_name.to_string_lossy();
+            if (is_cache_name(&name) || is_unfinished_name(&name))
+                && let Ok(found) = entry.metadata()
+                && found.is_file()
+                && let Ok(used) = found.modified()
+            {
+                let (path, bytes) = (entry.path(), found.len());
+                files.push(CacheFile { path, bytes, used });
+            }
+        }
+    }
+    files
 }
 
 fn fill_and_seal(

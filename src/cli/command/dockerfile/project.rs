@@ -6,39 +6,39 @@ use crate::facts::ImageFacts;
 use crate::facts::software::cuda_runtime::CudaVersion;
 use crate::judge::plan::Verdict;
 use crate::knowledge::Phase;
-use crate::make::dockerfile::project::{BuilderPage, ProjectDockerfile, PytorchBuild, PytorchBuilder};
-use crate::make::dockerfile::{DockerfileTemplates, PhasePage};
-use crate::make::remedy::RemedyError;
-use crate::make::remedy::builder_stage::choose_builder_stage;
-use crate::make::remedy::phase_recipe::PhaseRecipe;
+use crate::make::choose::PatchError;
+use crate::make::choose::choice::ChosenPatch;
+use crate::make::dockerfile::DockerfileTarget;
+use crate::make::dockerfile::builder::{ProjectBuilder, PytorchBuild, PytorchBuilder};
+use crate::make::dockerfile::builder_stage::choose_builder_stage;
+use crate::make::dockerfile::project::ProjectDockerfile;
 use image_linkage::escape;
 use python_path::PythonDistribution;
 
 use super::{CommandError, DockerfileInputs};
 
-/// The Dockerfile with a target for each of the `pages`, and the Cloud Build config if requested.
-pub fn render_project(
+/// The Dockerfile with these targets, and the Cloud Build config if requested.
+pub fn write_project(
     asked: &DockerfileInputs<'_>,
-    pages: Vec<PhasePage<'_>>,
-    templates: &DockerfileTemplates,
+    targets: Vec<DockerfileTarget<'_>>,
 ) -> Result<(String, Option<String>), CommandError> {
     let project = ProjectDockerfile {
-        pages,
+        targets,
         builder: builder(asked)?,
         machines: &asked.facts.tables.packages.cloud_build,
     };
-    if asked.args.with_builder && project.pages.iter().any(|page| page.recipe.system.python.is_none()) {
+    if asked.args.with_builder && project.targets.iter().any(|target| target.system.python.is_none()) {
         let image = asked.facts.image.reference.clone();
         let why = "it has no python3 on its PATH, which the PyTorch that is built is for";
-        return Err(RemedyError::NoBuilder { image, why }.into());
+        return Err(PatchError::NoBuilder { image, why }.into());
     }
-    let text = project.dockerfile(templates)?;
+    let text = project.dockerfile()?;
     let cloudbuild = asked.args.cloudbuild.as_ref();
     let cloudbuild = cloudbuild.map(|cloudbuild| {
         let file = name_in_context(asked.args.file.as_deref(), cloudbuild);
-        project.cloudbuild(templates, &file, asked.args.vertex.image_uri.as_deref())
+        project.cloudbuild(&file, asked.args.vertex.image_uri.as_deref())
     });
-    Ok((text, cloudbuild.transpose()?))
+    Ok((text, cloudbuild))
 }
 
 /// The path of the Dockerfile for the build steps, which run in the config's folder. It contains no path of this host.
@@ -54,21 +54,21 @@ fn name_in_context(file: Option<&Path>, cloudbuild: &Path) -> String {
 }
 
 /// The stage that compiles; `None` if no builder image is known and none was requested.
-fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandError> {
+fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<ProjectBuilder>, CommandError> {
     let wished = asked.args.with_builder;
     let stage = match choose_builder_stage(asked.facts, asked.source, asked.cuda) {
         Ok(stage) => stage,
         // A missing builder only matters if it was requested; the other targets do not need it.
-        Err(RemedyError::NoBuilder { .. }) if !wished => return Ok(None),
+        Err(PatchError::NoBuilder { .. }) if !wished => return Ok(None),
         Err(refusal) => return Err(refusal.into()),
     };
     if let Some(cuda) = stage.cuda {
         check_gpus(asked, cuda)?;
     }
     if !wished {
-        return Ok(Some(BuilderPage { stage, pytorch: None }));
+        return Ok(Some(ProjectBuilder { stage, pytorch: None }));
     }
-    let no_builder = |why| RemedyError::NoBuilder {
+    let no_builder = |why| PatchError::NoBuilder {
         image: asked.facts.image.reference.clone(),
         why,
     };
@@ -78,7 +78,7 @@ fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandE
     }
     let cuda = stage.cuda;
     let cuda = cuda.ok_or_else(|| no_builder("the image to copy from does not show its CUDA version; pass --cuda"))?;
-    Ok(Some(BuilderPage {
+    Ok(Some(ProjectBuilder {
         stage,
         pytorch: Some(pytorch(asked, cuda)),
     }))
@@ -108,14 +108,14 @@ pub fn pytorch_builder(phase: &Phase) -> PytorchBuilder {
 }
 
 /// Notes that the built PyTorch hides the image's own, of which the audit warns.
-pub fn note_hidden_pytorch(facts: &ImageFacts, recipe: &mut PhaseRecipe) {
+pub fn note_hidden_pytorch(facts: &ImageFacts, chosen: &mut ChosenPatch) {
     if let Some(hidden) = installed_pytorch(facts) {
-        recipe.leaves.push(format!(
+        chosen.patch.leaves.push(format!(
             "PyTorch {} of the image, which Python no longer imports",
             escape::escape_bytes(hidden.version.as_bytes())
         ));
-        if recipe.predicted.verdict == Verdict::Pass {
-            recipe.predicted.verdict = Verdict::Warn;
+        if chosen.predicted.verdict == Verdict::Pass {
+            chosen.predicted.verdict = Verdict::Warn;
         }
     }
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use crate::cli::terminal::CommandError;
 use crate::facts::ImageFacts;
 use crate::facts::software::copies::CuptiCopy;
-use crate::facts::software::cuda_runtime::parse_cuda_version;
 use crate::knowledge::vertex::{VertexMachine, find_machine};
 use crate::knowledge::{Knowledge, Phase};
+use crate::make::dockerfile::DockerfileTarget;
 use crate::make::dockerfile::image_name::check_image_name;
 use crate::make::dockerfile::vertex::VertexJob;
-use crate::make::dockerfile::{DockerfileTemplates, PhasePage};
+use crate::make::patch::BroughtRelease;
 use clap::Args;
 use image_linkage::escape;
 
@@ -82,21 +82,16 @@ impl<'a> VertexJobs<'a> {
         }))
     }
 
-    /// The files, in the order of [`render`](Self::render).
+    /// The files, in the order of [`write`](Self::write).
     pub fn files(&self) -> Vec<PathBuf> {
         let files = self.phases.iter().map(|phase| self.folder.join(file_name(phase)));
         files.collect()
     }
 
-    /// The text of each job. `pages` are the template input for the Dockerfile, one for each phase.
+    /// The text of each job. `targets` are those of the Dockerfile, one for each phase.
     ///
-    /// Errors: The image's CUPTI does not support the GPU, or the template fails.
-    pub fn render(
-        &self,
-        facts: &ImageFacts,
-        pages: &[PhasePage<'_>],
-        templates: &DockerfileTemplates,
-    ) -> Result<Vec<String>, CommandError> {
+    /// Errors: The image's CUPTI does not support the GPU, or Vertex AI's machine is for another processor.
+    pub fn write(&self, facts: &ImageFacts, targets: &[DockerfileTarget<'_>]) -> Result<Vec<String>, CommandError> {
         let image = &facts.image;
         // An image from a folder may not state its processor.
         let (processor, machines) = (
@@ -107,14 +102,14 @@ impl<'a> VertexJobs<'a> {
             let (image, name) = (escape::escape_bytes(image.reference.as_bytes()), self.machine.machine);
             return Err(format!("{image} is for {processor}, and Vertex AI's machine {name} is {machines}").into());
         }
-        let job = |(phase, page): (&&'a Phase, &PhasePage<'_>)| {
+        let job = |(phase, target): (&&'a Phase, &DockerfileTarget<'_>)| {
             let is_profiled = !phase.apis.needs.is_empty();
             if is_profiled {
-                self.check_gpu(facts, page)?;
+                self.check_gpu(facts, target)?;
             }
-            Ok(self.job(phase, is_profiled).render(templates)?)
+            Ok(self.job(phase, is_profiled).write())
         };
-        self.phases.iter().zip(pages).map(job).collect()
+        self.phases.iter().zip(targets).map(job).collect()
     }
 
     fn job(&self, phase: &'a Phase, is_profiled: bool) -> VertexJob<'a> {
@@ -139,14 +134,10 @@ impl<'a> VertexJobs<'a> {
     }
 
     /// Checks that the CUPTI of the new image supports the GPU. Nothing is known of a CUPTI without a version.
-    fn check_gpu(&self, facts: &ImageFacts, page: &PhasePage<'_>) -> Result<(), String> {
+    fn check_gpu(&self, facts: &ImageFacts, target: &DockerfileTarget<'_>) -> Result<(), String> {
         let row = self.machine.accelerator;
         let gpu = facts.tables.gpus.find(&row.gpu)?;
-        let brought = page
-            .recipe
-            .release
-            .as_ref()
-            .and_then(|release| parse_cuda_version(&release.version));
+        let brought = target.patch.release.as_ref().and_then(BroughtRelease::cuda);
         let versions: Vec<(u32, u32)> = match brought {
             Some(cuda) => vec![cuda],
             None => facts.own_copies().filter_map(CuptiCopy::cuda).collect(),

@@ -4,7 +4,7 @@ use crate::cli::terminal::{CommandError, report_error};
 use crate::fleet::{FleetFailure, FleetSettings, ImageResult, RESULTS, document_name};
 use crate::judge::outcome::RunExit;
 use image_source::in_parallel;
-use image_store::{DocumentStore, open_document_store};
+use image_store::DocumentStore;
 
 /// The number of documents read concurrently, because each read from object storage has a latency.
 const AT_A_TIME: usize = 16;
@@ -22,21 +22,13 @@ pub(super) struct KeptResults {
 ///
 /// Errors: There is no fleet, or it cannot be read.
 pub(super) fn read_results(place: &str) -> Result<KeptResults, CommandError> {
-    let store = open_document_store(place)?;
+    let store = DocumentStore::open(place)?;
     if !store.exists(FleetSettings::NAME)? {
         return Err(format!("there are no results of a fleet in {place}").into());
     }
     let mut exit = RunExit::Clean;
-    let result = |bytes: &[u8]| {
-        let read = ImageResult::read(bytes)?;
-        Ok((document_name(RESULTS, &read.digest, &read.platform), read))
-    };
-    let failure = |bytes: &[u8]| {
-        let read = FleetFailure::read(bytes)?;
-        Ok((document_name(FleetFailure::FOLDER, &read.digest, &read.platform), read))
-    };
-    let results = read_folder(&*store, RESULTS, result, &mut exit)?;
-    let failures = read_folder(&*store, FleetFailure::FOLDER, failure, &mut exit)?;
+    let results = read_folder(&store, RESULTS, read_result, &mut exit)?;
+    let failures = read_folder(&store, FleetFailure::FOLDER, read_failure, &mut exit)?;
     Ok(KeptResults {
         results,
         failures,
@@ -44,9 +36,19 @@ pub(super) fn read_results(place: &str) -> Result<KeptResults, CommandError> {
     })
 }
 
+fn read_result(bytes: &[u8]) -> Result<(String, ImageResult), String> {
+    let read = ImageResult::read(bytes)?;
+    Ok((document_name(RESULTS, &read.digest, &read.platform), read))
+}
+
+fn read_failure(bytes: &[u8]) -> Result<(String, FleetFailure), String> {
+    let read = FleetFailure::read(bytes)?;
+    Ok((document_name(FleetFailure::FOLDER, &read.digest, &read.platform), read))
+}
+
 /// The documents in a folder; `read` returns the expected name and the content.
 fn read_folder<T: Send>(
-    store: &dyn DocumentStore,
+    store: &DocumentStore,
     folder: &str,
     read: impl Fn(&[u8]) -> Result<(String, T), String> + Sync,
     exit: &mut RunExit,

@@ -8,7 +8,7 @@ use crate::cli::option_values::{COLOR, one_of};
 use crate::cli::terminal::{CommandError, terminal_width, write_result};
 use crate::fleet::{FleetChange, FleetSummary, WorkEntry};
 use crate::judge::outcome::RunExit;
-use crate::report::fleet::{fleet_exit, fleet_page, json_lines};
+use crate::report::pages::fleet::{fleet_exit, fleet_page, json_lines};
 use crate::report::{FLEET_FORMATS, ReportFormat, page_text};
 use anstream::ColorChoice;
 use clap::Args;

@@ -11,7 +11,7 @@ use super::named_files::read_work_entries;
 use crate::cli::command::audit::AuditArgs;
 use crate::cli::config::load::{current_date, data_files};
 use crate::cli::image_reader::ImageReader;
-use crate::cli::option_values::{FAIL_ON, LimitArg, one_of};
+use crate::cli::option_values::{FAIL_ON, one_of};
 use crate::cli::progress::BarVisibility;
 use crate::cli::shared_args::{DISPLAY, PurposeArgs, ReadArgs, ReportArgs};
 use crate::cli::terminal::{CommandError, report_error, write_result};
@@ -21,13 +21,12 @@ use crate::fleet::{
 use crate::judge::outcome::{FailOn, RunExit};
 use crate::judge::rule::RuleQuestion;
 use crate::judge::rule::suppression::{Suppression, SuppressionGate};
-use crate::knowledge::DEFAULT_LIBRARY;
 use crate::report::ReportWriter as _;
 use crate::report::json::JsonReport;
 use clap::Args;
 use image_source::registry::RetryPolicy;
 use image_source::{Digest, Platform};
-use image_store::{DocumentStore, open_document_store};
+use image_store::DocumentStore;
 
 /// The outcomes of the images in a share.
 #[derive(Default)]
@@ -52,7 +51,7 @@ Exit codes:
 Examples:
   cupti-audit fleet list 'registry:reg.example/team/**' -o work.jsonl
   cupti-audit fleet run work.jsonl --out results --phase training
-  cupti-audit fleet run work.jsonl --out s3://audits/nightly --shard 3/10
+  cupti-audit fleet run work.jsonl --out /mnt/audits/nightly --shard 3/10
   sbatch --array=0-9 --wrap 'cupti-audit fleet run work.jsonl --out results --cache-dir cache'";
 
 #[derive(Debug, Args)]
@@ -61,8 +60,8 @@ pub struct FleetRunArgs {
     /// Worklist, which `fleet list` writes; - is standard input
     #[arg(value_name = "WORKLIST")]
     worklist: String,
-    /// Where to write the results: a directory, or `s3://BUCKET/PREFIX`
-    #[arg(long, value_name = "DIR|URL", env = "CUPTI_AUDIT_FLEET_OUT")]
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", env = "CUPTI_AUDIT_FLEET_OUT")]
     out: String,
     /// Share of this worker, such as 3/10; the first is 1
     #[arg(long, value_name = "K/N", value_parser = WorkShare::parse)]
@@ -75,9 +74,6 @@ pub struct FleetRunArgs {
     /// Lowest severity that fails an image [default: error]
     #[arg(long, value_name = "SEVERITY", value_parser = one_of(&FAIL_ON), env = "CUPTI_AUDIT_FAIL_ON")]
     fail_on: Option<FailOn>,
-    /// Library to audit instead of CUPTI: the name of a file in libraries/ of --profiles or of the built-in profiles
-    #[arg(long, value_name = "NAME", env = "CUPTI_AUDIT_LIBRARY", hide_short_help = true, default_value = DEFAULT_LIBRARY)]
-    library: String,
     #[command(flatten)]
     read: ReadArgs,
     /// Show no progress and no summary
@@ -98,18 +94,17 @@ impl FleetRunArgs {
                 own.push(entry);
             }
         })?;
-        let store = open_document_store(&self.out)?;
+        let store = DocumentStore::open(&self.out)?;
         let report = ReportArgs {
             fail_on: self.fail_on,
             ..ReportArgs::default()
         };
         let mut args = AuditArgs {
             purpose: self.purpose,
-            library: self.library,
             ..AuditArgs::of_images(Vec::new(), report, self.read)
         };
         let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Image)?;
-        agree_on_settings(&*store, &settings(&args, &suppressions)?)?;
+        agree_on_settings(&store, &settings(&args, &suppressions)?)?;
         let auditor = ImageAuditor {
             args: &args,
             knowledge: &knowledge,
@@ -120,7 +115,7 @@ impl FleetRunArgs {
         };
         let mut worker = ShareWorker {
             auditor,
-            store: &*store,
+            store: &store,
             counts: ShareCounts::default(),
         };
         for entry in &own {
@@ -146,18 +141,17 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
         let _ = writeln!(own, "{:?} {} {}", file.kind, file.id, file.text);
     }
     for one in suppressions {
-        let pattern = |pattern: &Option<_>| pattern.as_ref().map(ToString::to_string);
-        let (image, path) = (pattern(&one.image), pattern(&one.path));
+        let [image, path] = [&one.image, &one.path].map(|pattern| pattern.as_ref().map(ToString::to_string));
         let _ = writeln!(own, "{} {image:?} {path:?} {:?} {}", one.rule, one.until, one.reason);
     }
     let environment = start.environment.iter().map(|(name, value)| format!("{name}={value}"));
     let cpu = start.cpu.map(|cpu| format!("{cpu:?}"));
     // Retry settings do not affect a result.
-    let is_patience = |limit: &LimitArg| RetryPolicy::names().any(|name| name == limit.name);
-    let limits = limits.iter().filter(|limit| !is_patience(limit));
-    let limits = limits.map(|limit| format!("{}={}", limit.name, limit.value));
+    let limits = limits
+        .iter()
+        .filter(|limit| RetryPolicy::names().all(|name| name != limit.name))
+        .map(|limit| format!("{}={}", limit.name, limit.value));
     let mut settings = FleetSettings::new();
-    settings.library.clone_from(&args.library);
     settings.phases.clone_from(&args.purpose.phase);
     settings.tools.clone_from(&args.purpose.tools);
     args.report
@@ -183,10 +177,10 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
 /// Stores the settings if there are none, and compares them with the stored ones.
 ///
 /// Errors: The place has results of an audit with other settings.
-fn agree_on_settings(store: &dyn DocumentStore, settings: &FleetSettings) -> Result<(), String> {
+fn agree_on_settings(store: &DocumentStore, settings: &FleetSettings) -> Result<(), String> {
     let name = FleetSettings::NAME;
     let read = || store.read(name).map_err(|error| error.to_string());
-    // Read first: a server without conditional writes would let a worker overwrite them.
+    // Read first: a mount without atomic creation would let a worker overwrite them.
     let mut kept = read()?;
     if kept.is_none() {
         let made = store.create(name, &settings.document());
@@ -201,7 +195,7 @@ fn agree_on_settings(store: &dyn DocumentStore, settings: &FleetSettings) -> Res
 /// Audits images in sequence and stores the results.
 struct ShareWorker<'a> {
     auditor: ImageAuditor<'a>,
-    store: &'a dyn DocumentStore,
+    store: &'a DocumentStore,
     counts: ShareCounts,
 }
 

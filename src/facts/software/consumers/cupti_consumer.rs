@@ -44,7 +44,7 @@ pub struct CuptiConsumer {
 impl CuptiConsumer {
     /// Whether it certainly gets the library in the image as it is.
     pub fn is_served(&self) -> bool {
-        self.open.is_none() && self.outcome.as_is.outcome == RequestOutcome::Loaded
+        self.open.is_none() && self.outcome.as_is.answer.is_loaded()
     }
 
     /// Whether it is Python code, which may exit before its request.
@@ -74,27 +74,36 @@ impl CuptiConsumer {
 
     /// The failure that certainly ends its process before the request, in the image as it is.
     pub fn start_failure(&self) -> Option<&StartFailure> {
-        let failure = self.outcome.as_is.start_failure.as_ref();
-        failure.filter(|_| self.open.is_none() && self.unreachable().is_none())
+        if self.open.is_some() || self.unreachable().is_some() {
+            return None;
+        }
+        self.outcome.as_is.start_failure.as_ref()
     }
 
     /// A further dependency that resolves only if another object loaded it into the process before.
     pub fn unmet_by_itself(&self) -> Option<&UnresolvedRequest> {
-        let gets = &self.outcome.as_is;
-        let others = gets.other_failures.first();
-        others.filter(|_| gets.outcome == RequestOutcome::Loaded)
+        let outcome = &self.outcome.as_is;
+        if !outcome.answer.is_loaded() {
+            return None;
+        }
+        outcome.other_failures.first()
     }
 
     /// Whether it requests the library and certainly does not get it in the image as it is.
     pub fn misses_library(&self) -> bool {
-        let gets = &self.outcome.as_is;
-        let outcome = gets.outcome;
-        let is_elsewhere = gets.start_failure.as_ref().is_some_and(|failure| failure.gets_library);
+        let outcome = &self.outcome.as_is;
+        let is_elsewhere = outcome
+            .start_failure
+            .as_ref()
+            .is_some_and(|failure| failure.gets_library);
         // An object that no Python imports makes no request.
         self.unreachable().is_none()
             && self.open.is_none()
             && !is_elsewhere
-            && matches!(outcome, RequestOutcome::NotFound | RequestOutcome::Refused)
+            && matches!(
+                outcome.answer.outcome(),
+                RequestOutcome::NotFound | RequestOutcome::Refused
+            )
     }
 
     /// Whether it does not get the library, or gets one without functions that it imports.

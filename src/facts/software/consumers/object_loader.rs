@@ -8,7 +8,7 @@ use crate::facts::software::python::{self, ImportedObject};
 use crate::knowledge::ConsumerProfile;
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::layer::FileFacts;
-use image_linkage::loader::{LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
+use image_linkage::loader::{LoadResolution, RequestOutcome, SimulatedProcess, StartMode};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 use python_path::PythonUse;
@@ -56,7 +56,7 @@ impl<'c> ObjectLoader<'c> {
     /// image's libraries before the object is loaded.
     pub(super) fn end_by(
         &self,
-        failure: StartFailure,
+        mut failure: StartFailure,
         loaded: &LoadResolution,
         context: &ProcessContext,
         known: KnownProfiles<'_>,
@@ -72,22 +72,77 @@ impl<'c> ObjectLoader<'c> {
             }
             Self::Nobody(_) | Self::Unknown => false,
         };
-        let is_process = !matches!(self, Self::Nobody(_) | Self::Unknown);
-        let is_gone = |name: &ByteString| !context.has_library_named(name);
         let mut unbound = loaded
             .unresolved
             .iter()
             .filter(|missing| unbound_symbols(missing).is_some());
         let is_sure = is_followed
-            || failure.missing.iter().any(is_gone)
+            || failure.missing.iter().any(|name| !context.has_library_named(name))
             || unbound.any(|unbound| context.lacks_imports_of(&RootPath::new(&unbound.name), true));
-        is_sure.then_some(StartFailure { is_process, ..failure })
+        if !is_sure {
+            return None;
+        }
+        failure.is_process = !matches!(self, Self::Nobody(_) | Self::Unknown);
+        Some(failure)
     }
+
+    /// Starts the process that loads the object, and loads the object into it. For a program, its start already does
+    /// that.
+    pub(super) fn load(
+        &self,
+        process: &mut SimulatedProcess<'_>,
+        context: &ProcessContext,
+        target: &ObjectToLoad<'_>,
+    ) -> LoadResolution {
+        let ObjectToLoad {
+            object,
+            opened_as,
+            known,
+        } = *target;
+        match self {
+            Self::Program => process.start(&object.absolute(), context.start_mode(object)),
+            Self::Python(imported) => {
+                let profile = known.imported(elf_at(&context.rootfs, object));
+                imported.load(process, profile, known.all)
+            }
+            Self::User(user, by) => {
+                let started = match **by {
+                    Self::Program => process.start(&user.object.absolute(), StartMode::Executed),
+                    _ => by.load(
+                        process,
+                        context,
+                        &ObjectToLoad {
+                            object: user.object,
+                            opened_as: None,
+                            known,
+                        },
+                    ),
+                };
+                // A program that does not start opens nothing.
+                if process.map_of_path(object).is_some() || unresolved_objects(&started).next().is_some() {
+                    return started;
+                }
+                process.open(&user.via.absolute(), process.map_of_path(user.object))
+            }
+            Self::Nobody(_) | Self::Unknown => {
+                process.start_unknown();
+                process.open(&opened_as.unwrap_or(object).absolute(), None)
+            }
+        }
+    }
+}
+
+/// An object that a process loads.
+pub(super) struct ObjectToLoad<'a> {
+    pub object: &'a RootPath,
+    /// The link through which it is opened, if that matters.
+    pub opened_as: Option<&'a RootPath>,
+    pub known: KnownProfiles<'a>,
 }
 
 /// The profile of an object, and the profiles of packages that it may import.
 #[derive(Clone, Copy)]
-pub(super) struct KnownProfiles<'p> {
+pub(crate) struct KnownProfiles<'p> {
     pub own: Option<&'p ConsumerProfile>,
     /// A profile that may be imported before an object without one.
     pub before: Option<&'p ConsumerProfile>,
@@ -98,12 +153,17 @@ impl<'p> KnownProfiles<'p> {
     /// The profile to import before an object: its own, else the one of the package whose libraries it needs.
     fn imported(&self, elf: Option<&ElfFacts>) -> Option<&'p ConsumerProfile> {
         let needed = elf.map(|elf| elf.needed.as_slice()).unwrap_or_default();
-        let brings = |profile: &&ConsumerProfile| {
-            let mut names = profile.python.iter().flat_map(|python| &python.brings);
-            names.any(|name| needed.iter().any(|needed| **needed == *name.as_bytes()))
-        };
-        self.own.or(self.before).or_else(|| self.all.iter().find(brings))
+        self.own.or(self.before).or_else(|| {
+            let mut profiles = self.all.iter();
+            profiles.find(|profile| brings_any(profile, needed))
+        })
     }
+}
+
+/// Whether a package brings one of these libraries.
+fn brings_any(profile: &ConsumerProfile, libraries: &[ByteString]) -> bool {
+    let mut brought = profile.python.iter().flat_map(|python| &python.brings);
+    brought.any(|name| libraries.iter().any(|library| **library == *name.as_bytes()))
 }
 
 /// A program or Python module that brings a library into its process.
@@ -189,14 +249,16 @@ impl<'c> ObjectLinks<'c> {
     /// directory of the opened link (elf/dl-object.c, `_dl_new_object`).
     pub(super) fn that_move(&self, rootfs: &Rootfs, object: &RootPath) -> impl Iterator<Item = &'c RootPath> {
         let elf = elf_at(rootfs, object);
-        let paths = elf.into_iter().flat_map(|elf| elf.runpath.iter().chain(&elf.rpath));
-        let mut paths = paths.filter(|path| contains_bytes(path, ORIGIN));
-        let links = paths.next().and_then(|_| self.0.get(object.name()));
-        let leads = |link: &&RootPath| {
+        let mut paths = elf.into_iter().flat_map(|elf| elf.runpath.iter().chain(&elf.rpath));
+        let links = if paths.any(|path| contains_bytes(path, ORIGIN)) {
+            self.0.get(object.name())
+        } else {
+            None
+        };
+        links.into_iter().flatten().copied().filter(|link| {
             let found = rootfs.lookup(&link.absolute());
             link.parent() != object.parent() && found.is_ok_and(|found| found.path == *object)
-        };
-        links.into_iter().flatten().copied().filter(leads)
+        })
     }
 }
 
@@ -206,40 +268,6 @@ const ORIGIN: &[u8] = b"ORIGIN";
 const USERS: usize = 4;
 /// The maximum number of libraries followed between a library and its users.
 const BETWEEN: usize = 16;
-
-/// Starts the process that loads the object, and loads the object into it. For a program, its start already does that.
-pub(super) fn load(
-    process: &mut SimulatedProcess<'_>,
-    context: &ProcessContext,
-    (object, opened_as): (&RootPath, Option<&RootPath>),
-    opener: &ObjectLoader<'_>,
-    known: KnownProfiles<'_>,
-) -> LoadResolution {
-    let path = opened_as.unwrap_or(object).absolute();
-    match opener {
-        ObjectLoader::Program => process.start(&object.absolute(), context.start_mode(object)),
-        ObjectLoader::Python(imported) => {
-            let profile = known.imported(elf_at(&context.rootfs, object));
-            imported.load(process, profile, known.all)
-        }
-        ObjectLoader::User(user, by) => {
-            let started = match **by {
-                ObjectLoader::Program => process.start(&user.object.absolute(), StartMode::Executed),
-                _ => load(process, context, (user.object, None), by, known),
-            };
-            // A program that does not start opens nothing.
-            let is_over = process.map_of_path(object).is_some() || unresolved_objects(&started).next().is_some();
-            if is_over {
-                return started;
-            }
-            process.open(&user.via.absolute(), process.map_of_path(user.object))
-        }
-        ObjectLoader::Nobody(_) | ObjectLoader::Unknown => {
-            process.start_unknown();
-            process.open(&path, None)
-        }
-    }
-}
 
 /// The result of a dependency.
 pub(crate) enum NeededLookup {
@@ -257,28 +285,27 @@ pub(crate) fn follow_needed(
     object: &RootPath,
     name: &ByteString,
 ) -> NeededLookup {
-    let run = |setup: &ProcessSetup<'_>| {
-        let opener = ObjectLoader::find(context, object);
-        let own = profiles.iter().find(|profile| profile.fits(object));
-        let known = KnownProfiles {
-            own,
+    let target = ObjectToLoad {
+        object,
+        opened_as: None,
+        known: KnownProfiles {
+            own: profiles.iter().find(|profile| profile.fits(object)),
             before: None,
             all: profiles,
-        };
-        let loaded = load(
-            &mut SimulatedProcess::new(setup),
-            context,
-            (object, None),
-            &opener,
-            known,
-        );
-        let missing = loaded.unresolved.iter().find(|missing| missing.name == *name);
-        match (loaded.object_for(name), missing.map(|missing| missing.outcome)) {
-            // A found object can still fail, if it lacks a required version.
-            (Some(found), None) => NeededLookup::To(found.real_path.clone()),
-            (_, Some(RequestOutcome::ProvidedAtRuntime)) => NeededLookup::Driver,
-            _ => NeededLookup::Unknown,
-        }
+        },
     };
-    context.with_setup(run).unwrap_or(NeededLookup::Unknown)
+    let loaded = context.with_setup(|setup| {
+        let loader = ObjectLoader::find(context, object);
+        loader.load(&mut SimulatedProcess::new(setup), context, &target)
+    });
+    let Some(loaded) = loaded else {
+        return NeededLookup::Unknown;
+    };
+    let missing = loaded.unresolved.iter().find(|missing| missing.name == *name);
+    match (loaded.object_for(name), missing.map(|missing| missing.outcome)) {
+        // A found object can still fail, if it lacks a required version.
+        (Some(found), None) => NeededLookup::To(found.real_path.clone()),
+        (_, Some(RequestOutcome::ProvidedAtRuntime)) => NeededLookup::Driver,
+        _ => NeededLookup::Unknown,
+    }
 }

@@ -151,30 +151,39 @@ impl ImportedObject<'_> {
         find: &dyn Fn(&[u8]) -> Option<RootPath>,
     ) -> Vec<ByteString> {
         let has_finder = finder.is_none_or(|name| self.version(name).is_some());
-        let files = patterns.iter().flat_map(|pattern| {
-            if let Some((names, rest)) = pattern.strip_prefix('$').and_then(|pattern| pattern.split_once('/')) {
-                let folder = names.split('|').find_map(|name| self.environment.variable(name));
-                let folder = folder.filter(|_| has_finder);
-                return folder.map_or_else(Vec::new, |folder| self.files(&RootPath::from(folder), rest));
-            }
-            if let Some((names, rest)) = pattern.strip_prefix('@').and_then(|pattern| pattern.split_once('/')) {
-                let mut names = names.split('|').filter(|_| has_finder);
-                let root = names
-                    .find_map(|name| find(name.as_bytes()))
-                    .and_then(|path| toolkit_of(&path));
-                return root.map_or_else(Vec::new, |root| self.files(&root, rest));
-            }
-            let folders = self.environment.folders(self.interpreter);
-            let sites = folders.filter(|folder| folder.is_site);
-            sites.flat_map(|folder| self.files(&folder.path, pattern)).collect()
-        });
-        files.map(ByteString::from).collect()
+        let mut files = Vec::new();
+        for pattern in patterns {
+            let root = match (
+                pattern.get(..1),
+                pattern.get(1..).and_then(|pattern| pattern.split_once('/')),
+            ) {
+                (Some("$" | "@"), Some(_)) if !has_finder => None,
+                (Some("$"), Some((names, rest))) => {
+                    let folder = names.split('|').find_map(|name| self.environment.variable(name));
+                    folder.map(|folder| (RootPath::from(folder), rest))
+                }
+                (Some("@"), Some((names, rest))) => {
+                    let found = names.split('|').find_map(|name| find(name.as_bytes()));
+                    found.and_then(|path| Some((toolkit_of(&path)?, rest)))
+                }
+                _ => {
+                    for folder in self.environment.folders(self.interpreter) {
+                        if folder.is_site {
+                            files.extend(self.files(&folder.path, pattern));
+                        }
+                    }
+                    None
+                }
+            };
+            files.extend(root.into_iter().flat_map(|(root, rest)| self.files(&root, rest)));
+        }
+        files.into_iter().map(ByteString::from).collect()
     }
 
     /// The version of a distribution on the path; a trailing `*` in the name matches any rest.
     fn version(&self, name: &str) -> Option<&str> {
-        let is_it = |known: &str| matches_name_pattern(known.as_bytes(), name);
-        self.environment.version(self.interpreter, is_it)
+        self.environment
+            .version(self.interpreter, |known| matches_name_pattern(known.as_bytes(), name))
     }
 
     fn import(
@@ -194,8 +203,8 @@ impl ImportedObject<'_> {
         let distribution = python.distribution.as_deref();
         let python = python.of_version(distribution.and_then(|name| self.version(name)));
         for step in &python.steps {
-            let holds = |part: &String| process.has_mapped(|path| contains_bytes(path.as_bytes(), part.as_bytes()));
-            if step.mapped.as_ref().is_none_or(holds) {
+            let mapped = step.mapped.as_ref();
+            if mapped.is_none_or(|part| process.has_mapped(|path| contains_bytes(path.as_bytes(), part.as_bytes()))) {
                 self.take_step(process, &python, step)?;
             }
         }

@@ -25,10 +25,11 @@ pub(crate) struct SourceText {
 pub(crate) fn read_source(source: &[u8], library: &LibraryProfile) -> SourceText {
     let text = String::from_utf8_lossy(source);
     let mut found = SourceText::default();
-    let has_opener = |text: &&str| OPENERS.iter().any(|opener| text.contains(opener.trim_end_matches('(')));
-    let Some(words) = Some(&*text).filter(has_opener).map(read_words) else {
+    let mut calls = OPENERS.iter().map(|opener| opener.trim_end_matches('('));
+    if !calls.any(|call| text.contains(call)) {
         return found;
-    };
+    }
+    let words = read_words(&text);
     let openers = openers_of(&words.code);
     if !openers.iter().any(|opener| words.code.contains(opener)) {
         return found;
@@ -36,10 +37,14 @@ pub(crate) fn read_source(source: &[u8], library: &LibraryProfile) -> SourceText
     let stem = library.file_stem();
     let mut asked = Vec::new();
     // A string that is a statement of its own is documentation.
-    let all = words.strings.iter();
-    let named = all.filter(|string| string.text.contains(stem) && !string.is_statement);
-    let named = named.take(LOOKED_AT);
-    for string in named.filter(|string| !is_of_other_system(&text, &words, string)) {
+    let named = words
+        .strings
+        .iter()
+        .filter(|string| string.text.contains(stem) && !string.is_statement);
+    for string in named
+        .take(LOOKED_AT)
+        .filter(|string| !is_of_other_system(&text, &words, string))
+    {
         // Messages contain spaces; a string without any is a name or a part of one.
         let name = string.text;
         if name.contains(char::is_whitespace) || found.exact.len() + found.hints.len() >= NAMES {
@@ -53,8 +58,8 @@ pub(crate) fn read_source(source: &[u8], library: &LibraryProfile) -> SourceText
             continue;
         }
         let is_given = openers.iter().any(|opener| ends_with_call(before, opener));
-        let runs = |number: usize| runs_on_import(&words, number, !found.exact.is_empty());
-        let is_opened = is_given && runs(string.line) || is_tried_in_turn(&words, string, &openers);
+        let is_opened = is_given && runs_on_import(&words, string.line, !found.exact.is_empty())
+            || is_tried_in_turn(&words, string, &openers);
         let list = if is_whole && string.is_plain && is_opened {
             &mut found.exact
         } else {
@@ -85,10 +90,12 @@ const OTHER_SYSTEMS: [&str; 6] = ["win32", "cygwin", "darwin", "Windows", "\"nt\
 /// Whether the call with this name only opens an already mapped object (dlopen(3), `RTLD_NOLOAD`, which is 4).
 fn asks_alone(words: &SourceWords<'_>, string: &SourceString<'_>) -> bool {
     let line = words.line(&words.code, string.line);
-    let mode = line
+    let argument = line
         .split_once("mode")
         .and_then(|(_, rest)| rest.trim_start().strip_prefix('='));
-    let mode = mode.unwrap_or_default().split([')', ',']).next().unwrap_or_default();
+    let mode = argument
+        .and_then(|text| text.split([')', ',']).next())
+        .unwrap_or_default();
     mode.contains("RTLD_NOLOAD") || mode.split('|').any(|bit| bit.trim() == "4")
 }
 
@@ -98,26 +105,34 @@ fn runs_on_import(words: &SourceWords<'_>, number: usize, opens_before: bool) ->
     let own = words.line(&words.code, number).trim_start();
     let is_conditional =
         CONDITIONS.iter().any(|word| own.contains(word)) || HEADS.iter().any(|head| own.starts_with(head));
-    let runs = |number: usize| {
-        let line = words.line(&words.code, number).trim_start();
-        PASSED.iter().any(|head| line.starts_with(head)) || line.starts_with("except") && opens_before
-    };
-    !is_conditional && words.heads(number).all(runs)
+    !is_conditional
+        && words.heads(number).all(|head| {
+            let line = words.line(&words.code, head).trim_start();
+            always_runs(line) || line.starts_with("except") && opens_before
+        })
+}
+
+/// Whether the body of the statement in this line always runs.
+fn always_runs(line: &str) -> bool {
+    PASSED.iter().any(|head| line.trim_start().starts_with(head))
 }
 
 /// The functions that open libraries, including aliases that the module defines.
 fn openers_of(code: &str) -> Vec<String> {
     let mut openers: Vec<String> = OPENERS.iter().map(|opener| (*opener).to_owned()).collect();
-    let is_opener = |name: &str| OPENERS.iter().any(|opener| opener.trim_end_matches('(') == name.trim());
     for line in code.lines().map(str::trim) {
-        let imported = line.strip_prefix("from ctypes import ").unwrap_or_default();
-        let imported = imported
+        let imported = line
+            .strip_prefix("from ctypes import ")
+            .unwrap_or_default()
             .split(',')
             .filter_map(|part| part.trim_matches(['(', ')', ' ']).split_once(" as "));
         let assigned = line
             .split_once('=')
             .map(|(name, value)| (value.rsplit('.').next().unwrap_or(value), name));
-        let renamed = imported.chain(assigned).filter(|(name, _)| is_opener(name));
+        let renamed = imported.chain(assigned).filter(|(name, _)| {
+            let mut openers = OPENERS.iter().map(|opener| opener.trim_end_matches('('));
+            openers.any(|opener| opener == name.trim())
+        });
         let more = renamed.take(RENAMED.saturating_sub(openers.len()));
         openers.extend(more.map(|(_, name)| format!("{}(", name.trim())));
     }
@@ -140,28 +155,26 @@ fn is_tried_in_turn(words: &SourceWords<'_>, string: &SourceString<'_>, openers:
     let Some((name, _)) = parts.filter(|(_, list)| list.chars().all(|sign| "()[],: \n".contains(sign))) else {
         return false;
     };
-    let calls = |line: &str| {
-        let mut calls = openers.iter().map(|opener| format!("{opener}{name}"));
-        calls.any(|call| {
-            line.split_once(&call)
-                .is_some_and(|(_, rest)| rest.trim_start().starts_with([')', ',']))
-        })
-    };
-    let is_passed = |number: usize| {
-        let line = words.line(&words.code, number).trim_start();
-        PASSED.iter().any(|head| line.starts_with(head))
+    let calls: Vec<String> = openers.iter().map(|opener| format!("{opener}{name}")).collect();
+    let mut lines = words.numbers_from(string.line + 1);
+    let Some(call) = lines.find(|number| is_called(words.line(&words.code, *number), &calls)) else {
+        return false;
     };
     // The loop only continues with the next name if it catches the failure.
-    let tries = |number: &usize| {
-        let mut heads = words.heads(*number).take_while(|head| *head > string.line).peekable();
-        heads.peek().is_some() && heads.all(is_passed)
-    };
-    let mut body = words
-        .numbers_from(string.line + 1)
-        .filter(|number| calls(words.line(&words.code, *number)));
-    let call = body.next().filter(tries);
-    let is_below = |number: usize| words.heads(number).any(|head| head == string.line);
-    call.is_some_and(is_below) && words.heads(string.line).all(is_passed)
+    let mut heads = words.heads(call).take_while(|head| *head > string.line).peekable();
+    heads.peek().is_some()
+        && heads
+            .chain(words.heads(string.line))
+            .all(|head| always_runs(words.line(&words.code, head)))
+        && words.heads(call).any(|head| head == string.line)
+}
+
+/// Whether a line contains one of these calls with the name as its whole argument.
+fn is_called(line: &str, calls: &[String]) -> bool {
+    calls.iter().any(|call| {
+        let rest = line.split_once(call.as_str());
+        rest.is_some_and(|(_, rest)| rest.trim_start().starts_with([')', ',']))
+    })
 }
 
 /// Whether a statement is only for systems other than Linux.

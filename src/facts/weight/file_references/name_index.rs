@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::reference::ObjectInventory;
+use crate::byte_search::last_part;
 use crate::facts::objects::resolved_objects::elf_at;
 use crate::facts::weight::dead_weight::DeadWeightFile;
 use image_linkage::elf::ByteString;
@@ -25,6 +26,7 @@ impl<'f> NameIndex<'f> {
     pub(super) fn new(rootfs: &Rootfs, files: &'f [DeadWeightFile], links: &BTreeMap<RootPath, Vec<RootPath>>) -> Self {
         let mut by_name: BTreeMap<ByteString, BTreeSet<usize>> = BTreeMap::new();
         let mut folders: BTreeMap<RootPath, BTreeSet<usize>> = BTreeMap::new();
+        let mut levels = BTreeSet::new();
         for (number, file) in files.iter().enumerate() {
             let links = links.get(&file.path).map(Vec::as_slice).unwrap_or_default();
             for path in links.iter().chain([&file.path]) {
@@ -34,18 +36,15 @@ impl<'f> NameIndex<'f> {
             let Some(elf) = elf_at(rootfs, &file.path) else {
                 continue;
             };
-            let mut add = |name: &[u8]| {
-                by_name.entry(name.into()).or_default().insert(number);
-            };
-            elf.soname.iter().for_each(|soname| add(soname));
             // An object built with `-lcupti` requests the soname; dlopen may use any name that leads to the file.
-            for path in links.iter().chain([&file.path]) {
-                add(path.name());
+            let paths = links.iter().chain([&file.path]).map(RootPath::name);
+            for name in paths.chain(elf.soname.as_deref()) {
+                by_name.entry(name.into()).or_default().insert(number);
+                if is_for_processor(&file.path) {
+                    levels.insert(name.into());
+                }
             }
         }
-        let is_of_level = |&number: &usize| files.get(number).is_some_and(|file| is_for_processor(&file.path));
-        let levels = by_name.iter().filter(|(_, numbers)| numbers.iter().any(is_of_level));
-        let levels = levels.map(|(name, _)| name.clone()).collect();
         Self {
             files,
             by_name,
@@ -137,11 +136,9 @@ pub(super) fn links_to(
     // A link may lead to another one; each round follows one more.
     loop {
         // Resolving every link in a large image is slow. Resolve a link only if its target ends in a known name.
-        let is_near = |target: &[u8]| {
-            let mut parts = target.rsplit(|&byte| byte == b'/');
-            parts.next().is_some_and(|name| names.contains(name))
-        };
-        let (near, far): (Vec<_>, Vec<_>) = pending.into_iter().partition(|(_, target)| is_near(target));
+        let (near, far): (Vec<_>, Vec<_>) = pending
+            .into_iter()
+            .partition(|(_, target)| names.contains(last_part(target)));
         if near.is_empty() {
             return links;
         }

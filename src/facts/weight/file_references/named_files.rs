@@ -73,19 +73,17 @@ impl<'a> NamedFiles<'a> {
                     all.insert((begin.to_vec(), Needle::Name));
                     all.insert((stem.to_vec(), Needle::Stem));
                 }
-                None => _ = all.insert(([b"/", &**name].concat(), Needle::Path)),
+                None => _ = all.insert(path_needle(name)),
             }
         }
-        let mut add_path = |name: &[u8]| all.insert(([b"/", name].concat(), Needle::Path));
         for folder in names.folders() {
             if !shared.is_shared(folder) {
-                add_path(folder.name());
+                all.insert(path_needle(folder.name()));
                 continue;
             }
             let files = names.in_folder(folder).map(|file| file.path.name());
-            for name in files.filter(|name| stem(name).is_none() && !headers.contains_key(name)) {
-                add_path(name);
-            }
+            let other = files.filter(|name| stem(name).is_none() && !headers.contains_key(name));
+            all.extend(other.map(path_needle));
         }
         let (texts, meanings): (Vec<_>, Vec<_>) = all.into_iter().unzip();
         Self {
@@ -176,30 +174,42 @@ impl<'a> NamedFiles<'a> {
     }
 
     fn files_of(&self, mention: &Mention<'_>, by: &FileReferrer) -> Vec<(&'a DeadWeightFile, ReferenceKind)> {
-        let named = |files: Vec<_>| files.into_iter().map(|file| (file, ReferenceKind::Names)).collect();
-        let library = || [b"lib", mention.rest, b".so"].concat();
-        match mention.needle {
-            Needle::Link => return named(self.names.of(&library()).collect()),
-            Needle::Stem => return named(self.names.beginning_with(library()).collect()),
-            Needle::Name | Needle::Path => {}
-        }
-        let path = mention.path.map(RootPath::new);
-        let found = path.as_ref().and_then(|path| self.rootfs.lookup(&path.absolute()).ok());
-        let is_folder = |found: &ResolvedPath| matches!(self.rootfs.node(found.node).kind, NodeKind::Directory(_));
-        match (found, path) {
-            (Some(found), _) if !is_folder(&found) => {
-                let file = self.names.at(&found.path);
-                named(file.into_iter().flat_map(|file| self.with_others(file)).collect())
+        let files: Vec<&DeadWeightFile> = match mention.needle {
+            Needle::Link => self.names.of(&library_name(mention.rest)).collect(),
+            Needle::Stem => self.names.beginning_with(library_name(mention.rest)).collect(),
+            Needle::Name | Needle::Path => {
+                let path = mention.path.map(RootPath::new);
+                let found = path.as_ref().and_then(|path| self.rootfs.lookup(&path.absolute()).ok());
+                match (found, path) {
+                    (Some(found), _) if !self.is_folder(&found) => {
+                        let file = self.names.at(&found.path);
+                        file.into_iter().flat_map(|file| self.with_others(file)).collect()
+                    }
+                    (found, Some(path)) if mention.needle == Needle::Path => {
+                        // `/opt/c/*.so` and `/opt/c/lib$NAME.so` do not exist, so they mean the directory.
+                        let folder = found.or_else(|| self.rootfs.lookup(&path.parent().absolute()).ok());
+                        return self.in_own_folder(folder);
+                    }
+                    _ if mention.needle == Needle::Path => Vec::new(),
+                    _ => self.called(mention.rest, by),
+                }
             }
-            (found, Some(path)) if mention.needle == Needle::Path => {
-                // `/opt/c/*.so` and `/opt/c/lib$NAME.so` do not exist, so they mean the directory.
-                let folder = found.or_else(|| self.rootfs.lookup(&path.parent().absolute()).ok());
-                let folder = folder.filter(|folder| is_folder(folder) && !self.shared().is_shared(&folder.path));
-                let files = folder.iter().flat_map(|folder| self.names.in_folder(&folder.path));
+        };
+        files.into_iter().map(|file| (file, ReferenceKind::Names)).collect()
+    }
+
+    fn is_folder(&self, found: &ResolvedPath) -> bool {
+        matches!(self.rootfs.node(found.node).kind, NodeKind::Directory(_))
+    }
+
+    /// The files in a directory that does not belong to other software as well.
+    fn in_own_folder(&self, folder: Option<ResolvedPath>) -> Vec<(&'a DeadWeightFile, ReferenceKind)> {
+        match folder {
+            Some(folder) if self.is_folder(&folder) && !self.shared().is_shared(&folder.path) => {
+                let files = self.names.in_folder(&folder.path);
                 files.map(|file| (file, ReferenceKind::NamesFolder)).collect()
             }
-            _ if mention.needle == Needle::Path => Vec::new(),
-            _ => named(self.called(mention.rest, by)),
+            _ => Vec::new(),
         }
     }
 
@@ -227,26 +237,40 @@ impl<'a> NamedFiles<'a> {
 
     /// A file, and for a header also those beside it, because headers include each other.
     fn with_others(&self, file: &'a DeadWeightFile) -> impl Iterator<Item = &'a DeadWeightFile> + use<'a> {
-        let folder = is_header(&file.path).then(|| file.path.parent());
-        let beside = folder.map(|folder| self.names.in_folder(&folder).collect::<Vec<_>>());
-        let beside = beside.into_iter().flatten().filter(|other| is_header(&other.path));
-        std::iter::once(file).chain(beside)
+        let mut files = vec![file];
+        if is_header(&file.path) {
+            let folder = file.path.parent();
+            let beside = self.names.in_folder(&folder);
+            files.extend(beside.filter(|other| is_header(&other.path)));
+        }
+        files.into_iter()
     }
 }
 
 /// The text without the bytes that JSON and UTF-16 insert between the characters of a path.
 fn plain_text(text: &[u8]) -> Cow<'_, [u8]> {
-    let is_filler = |at: usize| match text.get(at) {
+    if !memchr::memchr2_iter(0, b'\\', text).any(|at| is_filler(text, at)) {
+        return Cow::Borrowed(text);
+    }
+    let left = text.iter().enumerate().filter(|(at, _)| !is_filler(text, *at));
+    Cow::Owned(left.map(|(_, &byte)| byte).collect())
+}
+
+fn is_filler(text: &[u8], at: usize) -> bool {
+    match text.get(at) {
         // RFC 8259, section 7: a slash may be escaped as `\/`.
         Some(b'\\') => text.get(at + 1) == Some(&b'/'),
         Some(0) => true,
         _ => false,
-    };
-    if !memchr::memchr2_iter(0, b'\\', text).any(is_filler) {
-        return Cow::Borrowed(text);
     }
-    let left = text.iter().enumerate().filter(|(at, _)| !is_filler(*at));
-    Cow::Owned(left.map(|(_, &byte)| byte).collect())
+}
+
+fn path_needle(name: &[u8]) -> (Vec<u8>, Needle) {
+    ([b"/", name].concat(), Needle::Path)
+}
+
+fn library_name(stem: &[u8]) -> Vec<u8> {
+    [b"lib", stem, b".so"].concat()
 }
 
 /// The name of a library without `lib` and the part from `.so` on.
@@ -267,9 +291,8 @@ fn absolute_path(word: &[u8]) -> Option<&[u8]> {
 /// The text before a word, back to the last space or shell separator.
 fn token_before(text: &[u8], word: usize) -> &[u8] {
     let before = text.get(..word).unwrap_or_default();
-    let is_end = |byte: &u8| byte.is_ascii_whitespace() || b";|&".contains(byte);
-    let start = before.iter().rposition(is_end).map_or(0, |at| at + 1);
-    before.get(start..).unwrap_or_default()
+    let mut tokens = before.rsplit(|byte| byte.is_ascii_whitespace() || b";|&".contains(byte));
+    tokens.next().unwrap_or_default()
 }
 
 fn is_header(path: &RootPath) -> bool {

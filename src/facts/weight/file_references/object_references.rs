@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::name_index::{NameIndex, is_for_processor};
-use super::reference::ReferenceList;
-use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
+use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceCase, ReferenceKind, ReferenceList};
 use crate::byte_search::contains_bytes;
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::{elf_at, opened_object};
@@ -13,20 +12,14 @@ use crate::facts::software::consumers::{self, CuptiConsumer, NeededLookup};
 use crate::facts::weight::dead_weight::DeadWeightFile;
 use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
 use image_linkage::elf::{ByteString, ElfFacts};
-use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
+use image_linkage::loader::SimulatedProcess;
 use image_linkage::path::RootPath;
 
 /// Adds the references through the objects' dependencies, filters and strings.
-pub(super) fn add_objects(
-    contexts: &ByWorld<ProcessContext>,
-    library: &LibraryProfile,
-    names: &NameIndex<'_>,
-    inventory: &ObjectInventory,
-    (consumers, profiles): (&[CuptiConsumer], &[ConsumerProfile]),
-    references: &mut ReferenceList<'_>,
-) {
+pub(super) fn add_objects(case: &ReferenceCase<'_>, names: &NameIndex<'_>, references: &mut ReferenceList<'_>) {
+    let (contexts, inventory, library) = (case.contexts, case.inventory, case.knowledge.library);
     let mut by_object: BTreeMap<&RootPath, Vec<&CuptiConsumer>> = BTreeMap::new();
-    for consumer in consumers {
+    for consumer in case.consumers {
         by_object.entry(&consumer.object).or_default().push(consumer);
     }
     let reached = reached(&contexts.as_is, names, inventory);
@@ -39,7 +32,7 @@ pub(super) fn add_objects(
         by_link: &by_link,
         has_platform: names_platform(&contexts.as_is, inventory),
         consumers: &by_object,
-        profiles,
+        profiles: case.profiles,
     };
     let mut plain = BTreeMap::new();
     for (path, facts) in &inventory.objects {
@@ -53,9 +46,9 @@ pub(super) fn add_objects(
             search.add_needed(path, name, &mut plain, references);
         }
         // Many files, including a stub, share a name such as libcuda.so, so it does not identify one.
-        let mentions = elf.mentions.iter().chain(&elf.fragments);
-        let mentions = mentions.filter(|text| library.names_family(text));
-        for name in mentions.chain(&elf.dlopen_notes).flat_map(|text| names_in(text)) {
+        let texts = elf.mentions.iter().chain(&elf.fragments);
+        let of_family = texts.filter(|text| library.names_family(text));
+        for name in of_family.chain(&elf.dlopen_notes).flat_map(|text| names_in(text)) {
             search.add_held(path, name, references);
         }
     }
@@ -64,19 +57,16 @@ pub(super) fn add_objects(
 /// The files of dead weight on the search path of an object that is opened through a link. ld.so derives `$ORIGIN` from
 /// the opened path, not from the link's target (glibc elf/dl-object.c, `_dl_new_object`).
 fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
-    let has_origin = |path: &RootPath| {
-        let elf = elf_at(&context.rootfs, path);
-        let paths = elf.into_iter().flat_map(|elf| [&elf.rpath, &elf.runpath]).flatten();
-        let mut paths = paths.map(|path| contains_bytes(path, b"ORIGIN"));
-        paths.any(|has| has)
-    };
-    let search = |setup: &ProcessSetup<'_>| {
+    let reached = context.with_setup(|setup| {
         let (mut known, mut reached) = (BTreeSet::new(), BTreeSet::new());
         for (link, _) in &inventory.links {
-            let found = context.rootfs.lookup(&link.absolute());
+            let Ok(found) = context.rootfs.lookup(&link.absolute()) else {
+                continue;
+            };
             // A link beside its target, like most soname links, has the same directory.
-            let is_elsewhere = |path: &RootPath| path.parent() != link.parent() && has_origin(path);
-            if !found.is_ok_and(|found| is_elsewhere(&found.path)) {
+            let is_elsewhere = found.path.parent() != link.parent();
+            let elf = elf_at(&context.rootfs, &found.path);
+            if !is_elsewhere || !elf.is_some_and(|elf| paths_contain(elf, b"ORIGIN")) {
                 continue;
             }
             for (_, folder) in SimulatedProcess::search_path(setup, link) {
@@ -89,25 +79,26 @@ fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &
             }
         }
         reached
-    };
-    context.with_setup(search).unwrap_or_default()
+    });
+    reached.unwrap_or_default()
+}
+
+fn paths_contain(elf: &ElfFacts, token: &[u8]) -> bool {
+    let mut paths = elf.rpath.iter().chain(&elf.runpath);
+    paths.any(|path| contains_bytes(path, token))
 }
 
 /// Whether a search path contains `$PLATFORM`. It expands to `haswell` on some machines and to `x86_64` on others
 /// (glibc sysdeps/x86/dl-platform.c), so the simulation is not valid for all machines.
 fn names_platform(context: &ProcessContext, inventory: &ObjectInventory) -> bool {
-    let in_elf = |elf: &ElfFacts| {
-        let mut paths = [&elf.rpath, &elf.runpath].into_iter().flatten();
-        paths.any(|path| contains_bytes(path, b"PLATFORM"))
-    };
     let mut objects = inventory.objects.iter().filter_map(|(_, facts)| facts.elf.as_ref());
     let of_environment = context.entry.variables.get("LD_LIBRARY_PATH");
-    of_environment.is_some_and(|value| value.contains("PLATFORM")) || objects.any(|elf| in_elf(elf))
+    of_environment.is_some_and(|value| value.contains("PLATFORM")) || objects.any(|elf| paths_contain(elf, b"PLATFORM"))
 }
 
 /// The files of dead weight that are on the search path of an object outside of their kind, but not on the default one.
 fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
-    let search = |setup: &ProcessSetup<'_>| {
+    let reached = context.with_setup(|setup| {
         let everywhere: BTreeSet<_> = SimulatedProcess::plain_search_path(setup).into_iter().collect();
         // Thousands of objects share a few directories, so search each only once per kind of requester.
         let mut known = BTreeSet::new();
@@ -123,17 +114,20 @@ fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectIn
                     continue;
                 }
                 let (_, folder) = searched;
-                let numbers = known
-                    .insert((folder.clone(), own))
-                    .then(|| names.numbers_in(&context.rootfs, setup, &folder));
-                // A kind is removed or kept as a whole, so only requesters outside of it count.
-                let is_other = |&number: &usize| names.files.get(number).is_some_and(|file| own != Some(file.kind));
-                reached.extend(numbers.into_iter().flatten().filter(is_other));
+                if !known.insert((folder.clone(), own)) {
+                    continue;
+                }
+                for number in names.numbers_in(&context.rootfs, setup, &folder) {
+                    // A kind is removed or kept as a whole, so only requesters outside of it count.
+                    if names.files.get(number).is_some_and(|file| own != Some(file.kind)) {
+                        reached.insert(number);
+                    }
+                }
             }
         }
         reached
-    };
-    context.with_setup(search).unwrap_or_default()
+    });
+    reached.unwrap_or_default()
 }
 
 /// The inputs of the search for references.
@@ -163,20 +157,16 @@ impl ReferenceSearch<'_> {
         if references.is_cut() || files.clone().next().is_none() {
             return;
         }
-        let reference = |file: &RootPath, how| FileReference {
-            file: file.clone(),
-            by: FileReferrer::Object(path.clone()),
-            name: name.clone(),
-            how,
-        };
-        let of_each = files.clone().map(|file| reference(&file.path, ReferenceKind::MayNeed));
+        let of_each = files
+            .clone()
+            .map(|file| by_object(path, &file.path, name, ReferenceKind::MayNeed));
         let own = self.names.at(path).map(|own| own.kind);
         if own.is_some() && files.clone().all(|file| Some(file.kind) == own) {
             // All are of one kind and are kept or removed together, so the exact file does not matter.
             return references.extend(of_each);
         }
         let unforeseen = self.unforeseen(name);
-        references.extend(unforeseen.map(|file| reference(&file.path, ReferenceKind::MayNeed)));
+        references.extend(unforeseen.map(|file| by_object(path, &file.path, name, ReferenceKind::MayNeed)));
         // Files on an object's own search path need a simulation per object. For the others, one result per name is
         // enough.
         let by_path = self.names.numbers(name).any(|number| self.reached.contains(&number));
@@ -188,14 +178,14 @@ impl ReferenceSearch<'_> {
         } else if by_path || name.contains(&b'/') {
             self.followed(path, name)
         } else {
-            let open = || self.plain(name);
-            Some(plain.entry(name.clone()).or_insert_with(open).clone())
+            let found = plain.entry(name.clone());
+            Some(found.or_insert_with(|| self.plain(name)).clone())
         };
         match found {
             Some(found) => {
                 // If the loader finds another file, this name needs no dead weight.
                 let of_dead_weight = found.iter().filter(|found| self.names.at(found).is_some());
-                references.extend(of_dead_weight.map(|found| reference(found, ReferenceKind::Needs)));
+                references.extend(of_dead_weight.map(|found| by_object(path, found, name, ReferenceKind::Needs)));
             }
             None => references.extend(of_each),
         }
@@ -213,11 +203,10 @@ impl ReferenceSearch<'_> {
 
     /// The results in a process without search paths, in each world.
     fn plain(&self, name: &ByteString) -> Vec<RootPath> {
-        let open = |context: &ProcessContext| {
+        let opened = self.contexts.map(|context| {
             let resolution = context.open_plain(name);
             opened_object(&resolution).map(|object| object.real_path.clone())
-        };
-        let opened = ByWorld::map(self.contexts, open);
+        });
         opened.as_is.into_iter().chain(opened.nvidia).collect()
     }
 
@@ -226,11 +215,10 @@ impl ReferenceSearch<'_> {
         let mut consumers = self.consumers.get(path).into_iter().flatten();
         let consumer = consumers.find(|consumer| consumer.wants == *name);
         if let Some(consumer) = consumer {
-            let gets = [&consumer.outcome.as_is, &consumer.outcome.nvidia];
-            let found: Vec<RootPath> = gets
-                .iter()
-                .filter(|gets| gets.outcome == RequestOutcome::Loaded)
-                .filter_map(|gets| gets.real_path.clone())
+            let outcomes = [&consumer.outcome.as_is, &consumer.outcome.nvidia];
+            let found: Vec<RootPath> = outcomes
+                .into_iter()
+                .filter_map(|outcome| outcome.answer.real_path().cloned())
                 .collect();
             // A failed request does not show which file was intended, so keep all of them.
             return (!found.is_empty()).then_some(found);
@@ -257,21 +245,27 @@ impl ReferenceSearch<'_> {
         if references.is_cut() || files.clone().next().is_none() {
             return;
         }
-        let own = self.names.at(path).map(|own| own.kind);
-        let is_cupti = |file: &DeadWeightFile| self.library.is_name(file.path.name());
+        if self.names.at(path).is_some() {
+            return;
+        }
         let opens = opens_library(self.profiles, path);
-        let explained = |file: &DeadWeightFile| own.is_some() || is_cupti(file) && opens;
         let consumer = self.consumers.get(path).and_then(|consumers| consumers.first());
-        // A program that gets one copy does not keep another through the same string.
-        let gets = consumer.and_then(|consumer| consumer.outcome.as_is.real_path.as_ref());
-        let is_other = |file: &DeadWeightFile| is_cupti(file) && gets.is_some_and(|gets| *gets != file.path);
-        let held = files.filter(|file| !explained(file) && !is_other(file));
-        references.extend(held.map(|file| FileReference {
-            file: file.path.clone(),
-            by: FileReferrer::Object(path.clone()),
-            name: name.into(),
-            how: ReferenceKind::Holds,
-        }));
+        let got = consumer.and_then(|consumer| consumer.outcome.as_is.answer.real_path());
+        let held = files.filter(|file| {
+            // A program that gets one copy does not keep another through the same string.
+            let is_explained = opens || got.is_some_and(|got| *got != file.path);
+            !(is_explained && self.library.is_name(file.path.name()))
+        });
+        references.extend(held.map(|file| by_object(path, &file.path, name, ReferenceKind::Holds)));
+    }
+}
+
+fn by_object(object: &RootPath, file: &RootPath, name: &[u8], how: ReferenceKind) -> FileReference {
+    FileReference {
+        file: file.clone(),
+        by: FileReferrer::Object(object.clone()),
+        name: name.into(),
+        how,
     }
 }
 

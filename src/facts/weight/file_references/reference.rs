@@ -1,11 +1,28 @@
 //! A reference to a file, the objects and texts to search for references, and the limits of that search.
 
+use crate::facts::objects::process_context::ProcessContext;
+use crate::facts::objects::world::ByWorld;
+use crate::facts::software::consumers::CuptiConsumer;
+use crate::facts::software::opened_names::UndecidedOpener;
 use crate::facts::weight::dead_weight::DeadWeightFile;
+use crate::knowledge::{ConsumerProfile, Knowledge};
 use image_linkage::elf::ByteString;
 use image_linkage::layer::{FileFacts, is_installed_list, is_rpm_database};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, RootfsNode};
+use image_source::Image;
 use std::sync::Arc;
+
+/// What the references of an image are searched in.
+pub(crate) struct ReferenceCase<'c> {
+    pub image: &'c Image,
+    pub contexts: &'c ByWorld<ProcessContext>,
+    pub knowledge: &'c Knowledge,
+    pub profiles: &'c [ConsumerProfile],
+    pub inventory: &'c ObjectInventory,
+    pub consumers: &'c [CuptiConsumer],
+    pub undecided: &'c [UndecidedOpener],
+}
 
 /// A reference to a file that may be dead weight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -155,14 +172,14 @@ impl<'f> ReferenceList<'f> {
 
     /// The references without duplicates. If the list is incomplete, returns one for every file, so that all are kept.
     pub(super) fn finish(self) -> Vec<FileReference> {
-        let keep = |file: &DeadWeightFile| FileReference {
-            file: file.path.clone(),
-            by: FileReferrer::Setting("more objects than are followed".to_owned()),
-            name: file.path.name().into(),
-            how: ReferenceKind::MayNeed,
-        };
         if self.is_cut {
-            return self.files.iter().map(keep).collect();
+            let kept = self.files.iter().map(|file| FileReference {
+                file: file.path.clone(),
+                by: FileReferrer::Setting("more objects than are followed".to_owned()),
+                name: file.path.name().into(),
+                how: ReferenceKind::MayNeed,
+            });
+            return kept.collect();
         }
         let mut found = self.found;
         found.sort();

@@ -5,33 +5,31 @@ use std::collections::BTreeSet;
 
 use super::name_index::NameIndex;
 use super::named_files::NamedFiles;
-use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind, ReferenceList};
+use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceCase, ReferenceKind, ReferenceList};
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::world::ByWorld;
 use crate::facts::weight::dead_weight::{DeadWeightFile, DeadWeightUse};
-use crate::knowledge::KnowledgeTables;
-use image_linkage::loader::{ProcessSetup, SimulatedProcess};
+use image_linkage::loader::SimulatedProcess;
 use image_linkage::path::RootPath;
 use image_source::Image;
 
 /// Adds the references of preloads, of environment variables and of the command.
 pub(super) fn add_settings(
-    image: &Image,
-    contexts: &ByWorld<ProcessContext>,
+    case: &ReferenceCase<'_>,
     names: &NameIndex<'_>,
     mentioned: &NamedFiles<'_>,
     references: &mut ReferenceList<'_>,
 ) {
     let mut left = WORDS;
-    for (by, text) in setting_texts(image) {
+    for (by, text) in setting_texts(case.image) {
         let by = FileReferrer::Setting(by.to_owned());
         mentioned.add_text(text.as_bytes(), &by, &mut left, references);
     }
     // A bare word is searched on PATH when the container starts, so the name is enough to keep a file.
-    let words: BTreeSet<&[u8]> = image.config.command.iter().map(String::as_bytes).collect();
+    let words: BTreeSet<&[u8]> = case.image.config.command.iter().map(String::as_bytes).collect();
     let called = names.files.iter().filter(|file| words.contains(file.path.name()));
     references.extend(called.map(|file| reference(&file.path, COMMAND, file.path.name())));
-    add_preloads(contexts, names, references);
+    add_preloads(case.contexts, names, references);
 }
 
 /// The origin of references in the command or the health check.
@@ -39,8 +37,11 @@ const COMMAND: &str = "the command of the image";
 
 /// The texts of an image's settings, each with its origin.
 pub(super) fn setting_texts(image: &Image) -> impl Iterator<Item = (&str, String)> {
-    let variables = image.config.env.iter();
-    let variables = variables.map(|(key, value)| (key.as_str(), format!("{key}={value}")));
+    let variables = image
+        .config
+        .env
+        .iter()
+        .map(|(key, value)| (key.as_str(), format!("{key}={value}")));
     // A health check may be a single shell text, and a path may follow an option's name.
     let check = image.config.settings.healthcheck.iter().flat_map(|check| &check.test);
     let command = check.chain(&image.config.command);
@@ -57,9 +58,9 @@ fn add_preloads(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>, refer
         .flat_map(|word| names.of(word).map(move |file| (word, file)));
     references.extend(files.map(|(word, file)| reference(&file.path, PRELOADED, word)));
     // A preloaded object also loads its dependencies.
-    let started = ByWorld::map(contexts, |context| {
-        let start = |setup: &ProcessSetup<'_>| SimulatedProcess::new(setup).start_unknown();
-        context.with_setup(start).unwrap_or_default()
+    let started = contexts.map(|context| {
+        let started = context.with_setup(|setup| SimulatedProcess::new(setup).start_unknown());
+        started.unwrap_or_default()
     });
     let objects = [&started.as_is, &started.nvidia]
         .into_iter()
@@ -105,34 +106,32 @@ fn reference(file: &RootPath, by: &str, name: &[u8]) -> FileReference {
 }
 
 /// Finds words that show the use of the kinds of `files`, in the image's settings, scripts and Python packages.
-pub(crate) fn find_word_uses(
-    image: &Image,
-    tables: &'static KnowledgeTables,
-    files: &[DeadWeightFile],
-    inventory: &ObjectInventory,
-) -> Vec<DeadWeightUse> {
+pub(super) fn find_word_uses(case: &ReferenceCase<'_>, files: &[DeadWeightFile]) -> Vec<DeadWeightUse> {
     let there: BTreeSet<&str> = files.iter().map(|file| file.kind).collect();
-    let kinds = tables.dead_weight.kinds.iter();
-    let kinds = kinds.filter(|kind| there.contains(kind.id.as_str()));
-    let uses = kinds.flat_map(|kind| kind.used_by.iter().map(move |used| (kind, used)));
-    let uses = uses.filter(|(_, used)| !used.words.is_empty());
-    let uses = uses.filter_map(|(kind, used)| {
-        let by = who_says(&used.words, image, tables, inventory)?;
-        let (kind, why) = (kind.id.as_str(), used.why.as_str());
-        Some(DeadWeightUse { kind, by, why })
-    });
-    uses.collect()
+    let mut uses = Vec::new();
+    for kind in &case.knowledge.tables.dead_weight.kinds {
+        if !there.contains(kind.id.as_str()) {
+            continue;
+        }
+        for used in kind.used_by.iter().filter(|used| !used.words.is_empty()) {
+            uses.extend(place_of_word(&used.words, case).map(|by| DeadWeightUse {
+                kind: &kind.id,
+                by,
+                why: &used.why,
+            }));
+        }
+    }
+    uses
 }
 
 /// The first origin with one of the words.
-fn who_says(words: &[String], image: &Image, tables: &KnowledgeTables, inventory: &ObjectInventory) -> Option<String> {
-    let says = |text: &str| words.iter().any(|word| holds_word(text, word));
-    let setting = setting_texts(image).find(|(_, text)| says(text));
+fn place_of_word(words: &[String], case: &ReferenceCase<'_>) -> Option<String> {
+    let setting = setting_texts(case.image).find(|(_, text)| words.iter().any(|word| holds_word(text, word)));
     if let Some((by, _)) = setting {
         return Some(by.to_owned());
     }
-    let shared = &tables.shared_folders;
-    let mut texts = inventory.texts.iter();
+    let shared = &case.knowledge.tables.shared_folders;
+    let mut texts = case.inventory.texts.iter();
     let text = texts.find(|(path, facts)| {
         let is_package = path.split_components().any(|folder| folder.ends_with(b"-packages"));
         let is_of_system = shared.is_of_system(path) && !is_package;
@@ -144,11 +143,13 @@ fn who_says(words: &[String], image: &Image, tables: &KnowledgeTables, inventory
 
 /// Whether a text contains the word as a whole word.
 fn holds_word(text: &str, word: &str) -> bool {
-    let goes_on = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
-    let around = |at: usize| (text.get(..at), text.get(at + word.len()..));
-    let mut found = text.match_indices(word).map(|(at, _)| around(at));
-    found.any(|(before, after)| {
-        let before = before.and_then(|before| before.chars().next_back());
-        !goes_on(before) && !goes_on(after.and_then(|after| after.chars().next()))
+    text.match_indices(word).any(|(at, _)| {
+        let before = text.get(..at).and_then(|before| before.chars().next_back());
+        let after = text.get(at + word.len()..).and_then(|after| after.chars().next());
+        !before.is_some_and(is_of_word) && !after.is_some_and(is_of_word)
     })
+}
+
+fn is_of_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
 }

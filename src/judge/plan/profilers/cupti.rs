@@ -2,13 +2,12 @@
 
 use super::readiness::ToolReasons;
 use crate::facts::{
-    ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact, ImageFacts, ProgramBuild,
-    UndecidedOpener, World, join_words, opened_object, unresolved_objects,
+    ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact, ImageFacts, LoadAnswer,
+    ProgramBuild, UndecidedOpener, World, join_words,
 };
 use crate::knowledge::Profiler;
 use crate::knowledge::api::CuptiApi;
 use image_linkage::escape;
-use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -29,8 +28,8 @@ pub(super) fn consumers_of_program<'f>(
     facts: &'f ImageFacts,
     program: &'f str,
 ) -> impl Iterator<Item = &'f CuptiConsumer> {
-    let of_program = move |consumer: &&CuptiConsumer| consumer.profile.as_deref() == Some(program);
-    facts.consumers.iter().filter(of_program)
+    let consumers = facts.answers.consumers.iter();
+    consumers.filter(move |consumer| consumer.profile.as_deref() == Some(program))
 }
 
 /// The objects of this program that open files under names known only at run time.
@@ -38,8 +37,8 @@ pub(super) fn undecided_openers<'f>(
     facts: &'f ImageFacts,
     program: &'f str,
 ) -> impl Iterator<Item = &'f UndecidedOpener> {
-    let of_program = move |opener: &&UndecidedOpener| opener.profile.as_deref() == Some(program);
-    facts.undecided.iter().filter(of_program)
+    let undecided = facts.answers.undecided.iter();
+    undecided.filter(move |opener| opener.profile.as_deref() == Some(program))
 }
 
 /// Why a program cannot start: none of its copies can be imported.
@@ -51,13 +50,13 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
         }
         match consumer.required {
             FailureImpact::Import => load_failure(gets),
-            FailureImpact::Gpu => (gets.outcome != RequestOutcome::Loaded).then(|| gets.message.clone()),
+            FailureImpact::Gpu => (!gets.answer.is_loaded()).then(|| gets.answer.message().to_owned()),
             FailureImpact::Profiling => None,
         }
     };
     // One importable copy is enough for the program to work.
     let is_failed = |copy: &&CuptiConsumer| copy.profile.as_deref() == Some(program) && copy.start_failure().is_some();
-    let copies = consumers_of_program(facts, program).chain(facts.silent_programs.iter().filter(is_failed));
+    let copies = consumers_of_program(facts, program).chain(facts.answers.silent_programs.iter().filter(is_failed));
     let failures: Option<Vec<(&CuptiConsumer, String)>> =
         copies.map(|consumer| Some((consumer, fails(consumer)?))).collect();
     let failures = failures.unwrap_or_default();
@@ -73,8 +72,8 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
 /// Why an object cannot be loaded, in the loader's words.
 pub(crate) fn load_failure(gets: &ConsumerOutcome) -> Option<String> {
     // In the order of ld.so: the library, its other dependencies, then symbols.
-    if gets.outcome != RequestOutcome::Loaded {
-        return Some(gets.message.clone());
+    if !gets.answer.is_loaded() {
+        return Some(gets.answer.message().to_owned());
     }
     if let Some(other) = gets.other_failures.first() {
         return Some(other.message.clone());
@@ -149,12 +148,10 @@ fn askers<'f>(
     facts: &'f ImageFacts,
     program: &'f str,
 ) -> impl Iterator<Item = (&'f CuptiConsumer, &'f ByWorld<CuptiAccess>)> {
-    let ours = move |consumer: &CuptiConsumer| {
-        consumers_of_program(facts, program).any(|other| other.object == consumer.object)
-    };
-    facts.apis.iter().filter_map(move |asker| {
-        let consumer = facts.consumers.get(asker.consumer?)?;
-        ours(consumer).then_some((consumer, &asker.reach))
+    facts.answers.apis.iter().filter_map(move |asker| {
+        let consumer = facts.answers.consumers.get(asker.consumer?)?;
+        let is_ours = consumers_of_program(facts, program).any(|other| other.object == consumer.object);
+        is_ours.then_some((consumer, &asker.reach))
     })
 }
 
@@ -177,40 +174,42 @@ fn of_consumer(
         verdict.missing.push(format!("{object}: {words}"));
         return verdict;
     }
-    let path = gets.path.as_deref().map(escape::escape_bytes).unwrap_or_default();
-    let how = gets.how.map(|how| how.text(&gets.objects));
-    let how = how.unwrap_or_default();
-    verdict.found.push(format!("{object} gets {path} by {how}"));
+    if let Some(found) = found_words(&gets.answer) {
+        verdict.found.push(format!("{object} gets {found}"));
+    }
     of_apis(&mut verdict, facts, profiler, reach);
     verdict
 }
 
 fn of_plain(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, world: World) {
-    if let Some(why) = &facts.status_is_open {
+    if let Some(why) = &facts.answers.status_is_open {
         verdict.unknown.push(why.clone());
         return;
     }
-    let plain = facts.plain.get(world);
-    let resolution = &plain.resolution;
+    let plain = facts.answers.plain.get(world);
+    let answer = plain.answer();
     let name = escape::escape_bytes(&plain.name);
-    let Some(object) = opened_object(resolution).filter(|_| resolution.loads()) else {
-        // Without an unresolved object, no process can start at all.
-        let words = unresolved_objects(resolution).next();
-        let words = words.map_or("the image has no dynamic loader", |missing| missing.message.as_str());
-        verdict.missing.push(format!("dlopen(\"{name}\"): {words}"));
+    let Some(found) = found_words(&answer) else {
+        verdict
+            .missing
+            .push(format!("dlopen(\"{name}\"): {}", answer.message()));
         return;
     };
-    let how = object.how.text(&resolution.objects);
-    let path = escape::escape_bytes(&object.path);
-    verdict.found.push(format!("dlopen(\"{name}\") gets {path} by {how}"));
+    verdict.found.push(format!("dlopen(\"{name}\") gets {found}"));
     if let Some(reach) = of_nobody(facts).next() {
         of_apis(verdict, facts, profiler, reach.get(world));
     }
 }
 
+/// The file that a request gets, and how.
+fn found_words(answer: &LoadAnswer) -> Option<String> {
+    let path = escape::escape_bytes(&answer.file()?.path);
+    Some(format!("{path} by {}", answer.way()?))
+}
+
 /// The access of a process without its own search paths.
 fn of_nobody(facts: &ImageFacts) -> impl Iterator<Item = &ByWorld<CuptiAccess>> {
-    let nobody = facts.apis.iter().filter(|asker| asker.consumer.is_none());
+    let nobody = facts.answers.apis.iter().filter(|asker| asker.consumer.is_none());
     nobody.map(|asker| &asker.reach)
 }
 
@@ -237,7 +236,7 @@ fn lacks(reach: &CuptiAccess, api: &CuptiApi) -> Option<String> {
         ApiAvailability::NoCupti => Some(format!("{name}: no libcupti")),
         ApiAvailability::NotInRelease => Some(format!("{name}: this release of CUPTI does not have it")),
         ApiAvailability::NoLibrary => {
-            let messages = reach.missing(api).map(|missing| &missing.message);
+            let messages = reach.missing(api).map(|missing| missing.answer.message());
             Some(format!("{name}: {}", join_words(messages)))
         }
     }

@@ -100,8 +100,8 @@ fn add_files(facts: &ImageFacts, conditions: &[&ToolCondition], tools: &mut Inst
         .iter()
         .flat_map(|condition| condition.objects.iter().chain(&condition.beside))
         .collect();
-    let executables = conditions.iter().flat_map(|condition| &condition.executables);
-    let executables: BTreeSet<&str> = executables.map(String::as_str).collect();
+    let programs = conditions.iter().flat_map(|condition| &condition.executables);
+    let executables: BTreeSet<&str> = programs.map(String::as_str).collect();
     facts.contexts.as_is.rootfs.visit(|path, _, node| {
         let NodeKind::File(file) = &node.kind else { return };
         if facts.related.unused_packages.contain(path) {
@@ -120,12 +120,10 @@ fn add_files(facts: &ImageFacts, conditions: &[&ToolCondition], tools: &mut Inst
             && let Ok(name) = std::str::from_utf8(path.name())
             && executables.contains(name)
         {
-            let place = ProgramPlace::Folder;
-            let program = || ToolProgram {
+            tools.executables.entry(name.to_owned()).or_insert_with(|| ToolProgram {
                 path: path.clone(),
-                place,
-            };
-            tools.executables.entry(name.to_owned()).or_insert_with(program);
+                place: ProgramPlace::Folder,
+            });
         }
     });
 }

@@ -159,41 +159,33 @@ fn judge_one(
 
 /// The part of a condition that is met, as text; `None` if none is.
 fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) -> Option<String> {
-    let object = || Some(format!("there is {}", tools.object(condition)?));
-    let consumer = || {
-        let mut programs = condition.consumers.iter();
-        let object = programs.find_map(|program| {
-            let consumers = cupti::consumers_of_program(facts, program).map(|consumer| &consumer.object);
-            let undecided = cupti::undecided_openers(facts, program).map(|opener| &opener.object);
-            consumers.chain(undecided).next()
-        })?;
-        Some(format!("there is {object}"))
-    };
-    let distribution = || {
-        condition.distributions.iter().find_map(|name| {
-            let version = escape::escape_bytes(tools.distributions.get(name)?.as_bytes());
-            Some(format!("there is the distribution {name} {version}"))
-        })
-    };
-    let executable = || {
-        let mut names = condition.executables.iter();
-        let found = names.find_map(|name| tools.executables.get(name))?;
-        Some(match found.place {
+    if let Some(object) = tools.object(condition) {
+        return Some(format!("there is {object}"));
+    }
+    for program in &condition.consumers {
+        let consumers = cupti::consumers_of_program(facts, program).map(|consumer| &consumer.object);
+        let undecided = cupti::undecided_openers(facts, program).map(|opener| &opener.object);
+        if let Some(object) = consumers.chain(undecided).next() {
+            return Some(format!("there is {object}"));
+        }
+    }
+    for name in &condition.distributions {
+        if let Some(version) = tools.distributions.get(name) {
+            let version = escape::escape_bytes(version.as_bytes());
+            return Some(format!("there is the distribution {name} {version}"));
+        }
+    }
+    let mut executables = condition.executables.iter();
+    if let Some(found) = executables.find_map(|name| tools.executables.get(name)) {
+        return Some(match found.place {
             ProgramPlace::Path => format!("there is {}", found.path),
             ProgramPlace::Folder => format!("there is {}, which is not on PATH", found.path),
-        })
-    };
-    let variable = || {
-        condition.environment.iter().find_map(|name| {
-            let value = escape::escape_bytes(tools.environment.get(name)?.as_bytes());
-            Some(format!("{name} is set: {value:?}"))
-        })
-    };
-    object()
-        .or_else(consumer)
-        .or_else(distribution)
-        .or_else(executable)
-        .or_else(variable)
+        });
+    }
+    condition.environment.iter().find_map(|name| {
+        let value = escape::escape_bytes(tools.environment.get(name)?.as_bytes());
+        Some(format!("{name} is set: {value:?}"))
+    })
 }
 
 /// Adds the reason why an installed program of the tool does not start.
@@ -210,11 +202,11 @@ fn add_start_failures(
     let object = tools.object(condition);
     let programs: BTreeSet<&RootPath> = executables.map(|found| &found.path).chain(object).collect();
     for path in programs {
-        let is_told = |failure: &StartFailure| verdict.missing.iter().any(|said| said.ends_with(&failure.words));
+        let is_told = |failure: &StartFailure| verdict.missing.iter().any(|said| said.ends_with(failure.words()));
         let failure = StartFailure::of_tool(context, path).filter(|failure| !is_told(failure));
         let Some(failure) = failure else { continue };
-        let words = format!("{path} does not start: {}", failure.words);
-        if is_undetermined(&failure.trace) {
+        let words = format!("{path} does not start: {}", failure.words());
+        if is_undetermined(failure.answer.search.steps()) {
             verdict.unknown.push(words);
         } else {
             verdict.missing.push(words);
@@ -252,35 +244,25 @@ fn traces(profiler: &Profiler, states: &BTreeMap<&str, ToolReadiness>, profilers
     if writers.is_empty() {
         return verdict;
     }
-    let named = |wanted: ReadinessState| -> Vec<&str> {
+    let states = [ReadinessState::Ready, ReadinessState::Unknown, ReadinessState::NotReady];
+    let [ready, unknown, broken] = states.map(|wanted| -> Vec<&str> {
         let found = writers.iter().filter(|(_, state)| *state == wanted);
         found.map(|(writer, _)| &*writer.profile.name).collect()
-    };
-    let (ready, unknown, broken) = (
-        named(ReadinessState::Ready),
-        named(ReadinessState::Unknown),
-        named(ReadinessState::NotReady),
-    );
+    });
     // One ready writer is enough to have something to read.
-    let list = match (ready.as_slice(), unknown.as_slice(), broken.as_slice()) {
-        ([first, ..], ..) => {
-            verdict.found.push(format!("it reads what {first} writes"));
-            return verdict;
-        }
-        ([], [first, ..], _) => {
-            verdict
-                .unknown
-                .push(format!("it reads what {first} writes, which may not be ready"));
-            return verdict;
-        }
-        ([], [], broken) => broken.join(", "),
-    };
-    // No writer applies to the image, so the image is not to blame for missing traces.
-    if list.is_empty() {
+    if let Some(first) = ready.first() {
+        verdict.found.push(format!("it reads what {first} writes"));
+    } else if let Some(first) = unknown.first() {
+        verdict
+            .unknown
+            .push(format!("it reads what {first} writes, which may not be ready"));
+    } else if broken.is_empty() {
+        // No writer applies to the image, so the image is not to blame for missing traces.
         verdict
             .not_applicable
             .push("nothing in the image writes the traces that it reads".to_owned());
     } else {
+        let list = broken.join(", ");
         verdict
             .missing
             .push(format!("it reads the traces of what is not ready: {list}"));

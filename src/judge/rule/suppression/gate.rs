@@ -4,7 +4,7 @@ use chrono::NaiveDate;
 use container_start::Assumption;
 
 use super::{Suppression, SuppressionTarget};
-use crate::judge::rule::{Finding, RuleSubject};
+use crate::judge::rule::{Finding, Hit, Shown, Value};
 
 /// The suppressions, and their use so far.
 pub struct SuppressionGate<'a> {
@@ -88,18 +88,38 @@ impl<'a> SuppressionGate<'a> {
         missed.filter_map(words).collect()
     }
 
-    /// The expired or unused suppressions as subjects of rules. One that covers no image of the run is not reported,
-    /// because a project has one config but many runs.
-    pub fn unused_suppressions(&self) -> Vec<RuleSubject> {
-        let asked = self.suppressions.iter().filter(|state| state.asked);
-        let idle = |state: &SuppressionState<'_>| match () {
+    /// The expired or unused suppressions. One that covers no image of the run is not reported, because a project has
+    /// one config but many runs.
+    pub fn unused_suppressions(&self) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        for state in self.suppressions.iter().filter(|state| state.asked) {
+            let suppression = state.suppression;
             // Expired takes precedence: the answer is the same if it was also unused.
-            () if state.suppression.is_over(self.today) => Some("expired"),
-            () if !state.used => Some("unused"),
-            () => None,
-        };
-        asked
-            .filter_map(|state| Some(RuleSubject::of_suppression(state.suppression, idle(state)?)))
-            .collect()
+            let is_over = suppression.is_over(self.today);
+            if is_over || !state.used {
+                hits.push(of_no_use(suppression, is_over));
+            }
+        }
+        hits
     }
+}
+
+fn of_no_use(suppression: &Suppression, is_over: bool) -> Hit {
+    let rule = match (suppression.target, is_over) {
+        (SuppressionTarget::Finding, true) => "expired-suppression",
+        (SuppressionTarget::Finding, false) => "unused-suppression",
+        (SuppressionTarget::Assumption, true) => "expired-accept",
+        (SuppressionTarget::Assumption, false) => "unused-accept",
+    };
+    let place = match suppression.line {
+        0 => "on the command line".to_owned(),
+        line => format!("on line {line} of the config"),
+    };
+    let until = suppression.until.map(|until| until.to_string());
+    Hit::new(rule)
+        .value("rule", Shown::known(suppression.rule.clone()))
+        .value("reason", Shown::known(suppression.reason.clone()))
+        .value("until", Shown::known(until.unwrap_or_default()))
+        .value("place", Shown::known(place))
+        .value("line", Value::Count(u64::from(suppression.line)))
 }

@@ -30,16 +30,6 @@ pub enum SuppressionTarget {
     Assumption,
 }
 
-impl SuppressionTarget {
-    /// The name used in rules.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Finding => "finding",
-            Self::Assumption => "assumption",
-        }
-    }
-}
-
 /// A known finding that must not fail a run, or an accepted assumption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suppression {

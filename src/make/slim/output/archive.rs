@@ -53,12 +53,10 @@ pub(super) fn place_archive(
     existing: ExistingOutput,
 ) -> Result<String, SlimError> {
     if look_at_place(file).map_err(|error| io_error(file, error))? == OutputPlace::Stream {
-        let copy = || {
-            let mut stream = open_output_stream(file)?;
-            interrupt::copy_interruptible(&mut archive.reopen()?, &mut stream).map(drop)
-        };
-        copy().map_err(|error| io_error(file, error))?;
-        return Ok(file.display().to_string());
+        return open_output_stream(file)
+            .and_then(|mut stream| interrupt::copy_interruptible(&mut archive.reopen()?, &mut stream))
+            .map(|_| file.display().to_string())
+            .map_err(|error| io_error(file, error));
     }
     // Write the target of a link, and keep the link.
     match put_in_place(archive, &settle(file), existing) {

@@ -40,13 +40,12 @@ pub(super) fn stream_archive<T>(
     let (reader, writer) = io::pipe().map_err(|error| SlimError::Cannot(format!("a pipe: {error}")))?;
     let (written, taken) = std::thread::scope(|scope| {
         // The closure owns the pipe's write end, so the reader sees the end of the archive.
-        let write = move || {
+        let writing = scope.spawn(move || {
             let mut out = BufWriter::with_capacity(256 << 10, writer);
             archive::write_docker_tar(made, Some(name), &mut out)?;
             out.flush()
                 .map_err(|error| SlimError::Cannot(format!("the engine hung up: {error}")))
-        };
-        let writing = scope.spawn(write);
+        });
         let taken = take(reader);
         (writing.join(), taken)
     });

@@ -1,6 +1,6 @@
 //! The output of a new image.
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::access::OutputAccess;
@@ -156,14 +156,12 @@ impl ImageOutput {
             }
             Self::Registry { .. } => WrittenImage::of_new_blobs(made, folder),
             Self::LayoutArchive { tag, .. } => {
-                let write = |out: &mut dyn Write| archive::write_layout_tar(made, tag.as_deref(), out);
-                let written = archive::write_archive(folder, write);
-                written.map(|file| WrittenImage::Archive(file, PreferredDocument::OciIndex))
+                archive::write_archive(folder, |out| archive::write_layout_tar(made, tag.as_deref(), out))
+                    .map(|file| WrittenImage::Archive(file, PreferredDocument::OciIndex))
             }
             Self::DockerArchive { name, .. } => {
-                let write = |out: &mut dyn Write| archive::write_docker_tar(made, name.as_deref(), out);
-                let written = archive::write_archive(folder, write);
-                written.map(|file| WrittenImage::Archive(file, PreferredDocument::DockerManifest))
+                archive::write_archive(folder, |out| archive::write_docker_tar(made, name.as_deref(), out))
+                    .map(|file| WrittenImage::Archive(file, PreferredDocument::DockerManifest))
             }
             Self::DockerDaemon(name) => Ok(WrittenImage::Stream(name.clone())),
         }

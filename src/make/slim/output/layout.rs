@@ -20,8 +20,7 @@ use image_linkage::limits::Limits;
 /// Checks that the folder has no image with this tag, or that it may be replaced.
 pub(super) fn check_tag_free(dir: &Path, tag: Option<&str>, existing: ExistingOutput) -> Result<(), SlimError> {
     let others = images(dir)?;
-    let is_named = |image: &Value| named(image) == tag;
-    if existing == ExistingOutput::Stays && others.iter().any(is_named) {
+    if existing == ExistingOutput::Stays && others.iter().any(|image| named(image) == tag) {
         let what = tag.map_or_else(
             || format!("an image without a tag in {}", dir.display()),
             |tag| format!("{tag} in {}", dir.display()),
@@ -57,13 +56,13 @@ fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
     if !dir.join("oci-layout").is_file() {
         return Err(no_layout());
     }
-    let index = dir.join("index.json");
-    let bytes = fs::metadata(&index).map_err(|error| io_error(&index, error))?.len();
+    let file = dir.join("index.json");
+    let bytes = fs::metadata(&file).map_err(|error| io_error(&file, error))?.len();
     // The whole file is read into memory, and it is untrusted.
     if bytes > Limits::default().document {
         return Err(no_layout());
     }
-    let text = fs::read(&index).map_err(|error| io_error(&index, error))?;
+    let text = fs::read(&file).map_err(|error| io_error(&file, error))?;
     let index: Map<String, Value> = serde_json::from_slice(&text).map_err(|_malformed| no_layout())?;
     let images = index.get("manifests").and_then(Value::as_array);
     images.cloned().ok_or_else(no_layout)
@@ -151,12 +150,12 @@ fn copy_blob(made: &NewImage<'_>, layer: &StoredLayer, path: &Path) -> Result<()
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), SlimError> {
-    let write = || {
-        let mut file = File::create(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|error: io::Error| io_error(path, error))
+    File::create(path)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .map_err(|error| io_error(path, error))
 }
 
 /// Adds the new files to an existing layout: blobs first, then the index. If the index cannot be replaced, the new

@@ -38,13 +38,12 @@ pub(super) fn push_image(
     free(&push, written, reach.existing)?;
     let mut done: BTreeMap<PushOutcome, usize> = BTreeMap::new();
     for layer in &made.layers {
-        let open = || {
-            interrupt::check_interrupt().map_err(ImageError::io(written))?;
-            made.open_blob(layer).map_err(of_image)
-        };
         // A layer that the registry has in another repository is mounted, not sent (distribution-spec, "Mounting a blob
         // from another repository").
-        let pushed = push.push_blob(&layer.blob.digest, layer.blob.size, &open)?;
+        let pushed = push.push_blob(&layer.blob.digest, layer.blob.size, &|| {
+            interrupt::check_interrupt().map_err(ImageError::io(written))?;
+            made.open_blob(layer).map_err(of_image)
+        })?;
         *done.entry(pushed).or_default() += 1;
     }
     let config = made.config.clone();
@@ -53,13 +52,11 @@ pub(super) fn push_image(
     })?;
     // Last: a registry rejects a manifest with missing blobs, so nobody pulls an incomplete image.
     push.push_manifest(made.manifest_type, &made.manifest)?;
-    let count = |pushed| done.get(&pushed).copied().unwrap_or(0);
+    let outcomes = [PushOutcome::Sent, PushOutcome::Mounted, PushOutcome::There];
+    let [sent, mounted, there] = outcomes.map(|outcome| done.get(&outcome).copied().unwrap_or(0));
+    let digest = Digest::of(&made.manifest);
     Ok(format!(
-        "{written} ({}; {} layers sent, {} mounted, {} there already)",
-        Digest::of(&made.manifest),
-        count(PushOutcome::Sent),
-        count(PushOutcome::Mounted),
-        count(PushOutcome::There)
+        "{written} ({digest}; {sent} layers sent, {mounted} mounted, {there} there already)"
     ))
 }
 

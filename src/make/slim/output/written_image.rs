@@ -76,15 +76,16 @@ impl WrittenImage {
                     reference,
                     ..EngineImage::new(EngineKind::Docker, name)
                 };
-                let read = |archive: io::PipeReader| engine.open_saved(archive, &request);
-                (engine::stream_archive(made, name, read)?, KeptBlobs::Copied)
+                let opened = engine::stream_archive(made, name, |archive| engine.open_saved(archive, &request))?;
+                (opened, KeptBlobs::Copied)
             }
         };
         let layers = match opened.layers {
             OpenedLayers::Indexed(layers) => layers,
             OpenedLayers::Blobs(blobs) => {
-                let read = |layer: &LayerDescriptor| read_layer(made, layer, &*blobs, kept, index);
-                opened.image.layers.iter().map(read).collect::<Result<_, _>>()?
+                let layers = opened.image.layers.iter();
+                let read = layers.map(|layer| read_layer(made, layer, &*blobs, kept, index));
+                read.collect::<Result<_, _>>()?
             }
             OpenedLayers::Folder(..) => return Err(SlimError::Cannot("a folder is no image".to_owned())),
         };
@@ -101,26 +102,25 @@ fn read_layer(
     kept: KeptBlobs,
     options: &IndexOptions,
 ) -> Result<LayerIndex, SlimError> {
-    let is_it = |known: &&LayerIndex| {
-        layer.digest.as_ref() == Some(&known.digest) && layer.diff_id.as_ref() == Some(&known.diff_id)
-    };
-    let known = made.original.layers.iter().find(is_it);
+    let known =
+        made.original.layers.iter().find(|known| {
+            layer.digest.as_ref() == Some(&known.digest) && layer.diff_id.as_ref() == Some(&known.diff_id)
+        });
     if let Some(known) = known.filter(|_| kept == KeptBlobs::Elsewhere) {
         return Ok(known.clone());
     }
-    let what = layer.digest.as_ref().or(layer.diff_id.as_ref());
-    let what = what.map_or_else(String::new, ToString::to_string);
+    let digest = layer.digest.as_ref().or(layer.diff_id.as_ref());
+    let what = digest.map(ToString::to_string).unwrap_or_default();
     let blob = InterruptibleReader(blobs.open(layer)?);
     if let Some(known) = known {
-        let verified = VerifiedReader::new(
+        let mut verified = VerifiedReader::new(
             blob,
             format!("layer {what}"),
             known.digest.clone(),
             known.compressed_bytes,
-        );
-        let mut verified = verified.map_err(SlimError::Cannot)?;
-        let read = io::copy(&mut verified, &mut io::sink());
-        return match read {
+        )
+        .map_err(SlimError::Cannot)?;
+        return match io::copy(&mut verified, &mut io::sink()) {
             Ok(_) => Ok(known.clone()),
             Err(source) => Err(ImageError::Io { what, source }.into()),
         };

@@ -63,13 +63,13 @@ impl<'f> HashFile<'f> {
     }
 
     fn number(&self, bytes: &[u8], offset: usize, length: usize) -> Option<usize> {
-        let bytes = bytes.get(offset..)?.get(..length)?.iter();
-        let add = |number, &byte| number << 8 | usize::from(byte);
-        Some(if self.is_little_endian {
-            bytes.rev().fold(0, add)
-        } else {
-            bytes.fold(0, add)
-        })
+        let mut number = 0;
+        let bytes = bytes.get(offset..)?.get(..length)?;
+        for (at, &byte) in bytes.iter().enumerate() {
+            let place = if self.is_little_endian { at } else { length - 1 - at };
+            number |= usize::from(byte) << (8 * place);
+        }
+        Some(number)
     }
 
     fn page(&self, number: usize) -> Option<&'f [u8]> {

@@ -43,8 +43,8 @@ impl<'h> PackageHeader<'h> {
     pub(super) fn version(&self) -> Option<Vec<u8>> {
         let (version, release) = (self.strings(VERSION)?.next()?, self.strings(RELEASE)?.next()?);
         let epoch = self.numbers(EPOCH).and_then(|mut epochs| epochs.next());
-        let epoch = epoch.map_or_else(Vec::new, |epoch| format!("{epoch}:").into_bytes());
-        Some([&epoch, version, b"-", release].concat())
+        let prefix = epoch.map(|epoch| format!("{epoch}:")).unwrap_or_default();
+        Some([prefix.as_bytes(), version, b"-", release].concat())
     }
 
     /// The absolute paths of the libraries that the package installed and that no other package replaced; `None` for a path

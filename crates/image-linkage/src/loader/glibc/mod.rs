@@ -80,12 +80,11 @@ impl LibrarySearch for GlibcSearch {
     }
 
     fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize> {
-        // The program's own name is empty (elf/rtld.c, `dl_main`).
-        let main = || maps.position(|map| maps.reaches(map) && name.is_empty() && map.is_main());
         let named = maps
             .answering(name)
             .find(|&number| maps.get(number).is_some_and(|map| maps.reaches(map)));
-        named.or_else(main)
+        // The program's own name is empty (elf/rtld.c, `dl_main`).
+        named.or_else(|| maps.position(|map| maps.reaches(map) && name.is_empty() && map.is_main()))
     }
 
     fn search_path(&self, maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists {

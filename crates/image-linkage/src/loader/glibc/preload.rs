@@ -18,10 +18,10 @@ pub(super) fn preload_names(maps: &LinkMaps<'_>) -> Vec<ByteString> {
     names.retain(|name| !is_secure || is_trusted(name));
     let file = open_file(maps)
         .ok()
-        .and_then(|_| maps.setup.rootfs.content(&maps.setup.linker.preload_path));
-    let file = file.unwrap_or_default();
-    let file = without_comments(file.get(..PRELOAD_FILE).unwrap_or(file));
-    names.extend(split_names(&file, b": \t\n"));
+        .and_then(|_| maps.setup.rootfs.content(&maps.setup.linker.preload_path))
+        .unwrap_or_default();
+    let list = without_comments(file.get(..PRELOAD_FILE).unwrap_or(file));
+    names.extend(split_names(&list, b": \t\n"));
     names
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::search_places::{SearchFolder, SearchPlace, SearchPlaces};
 use super::verify;
-use crate::elf::{ByteString, ElfFacts};
+use crate::elf::ByteString;
 use crate::escape;
 use crate::loader::dynamic_tokens::{self, DynamicTokens, OriginTrust};
 use crate::loader::link_map::{LinkMap, LinkMaps, LoadPhase, SearchHit, SearchLists, SearchMiss, with_slash};
-use crate::loader::object_check::{ObjectRole, OpenedObject, open_object};
+use crate::loader::object_check::{ObjectRole, open_object};
 use crate::loader::refusal_text::{refusal_miss, system_words};
 use crate::loader::resolution::RequestOutcome;
 use crate::loader::search::{LibraryRequest, spend_steps};
@@ -235,13 +235,12 @@ impl RunningSearch<'_, '_> {
         let (mut tried, opened) = open_object(setup.rootfs, &absolute, found, |facts| {
             verify::verify_object(facts, setup.linker, role)
         });
-        let is_trusted = |opened: &OpenedObject| opened.facts.mode & 0o4000 != 0;
         // "an extra security effort to make sure nobody can preload broken shared objects which are in the trusted
         // directories" (`open_path`)
         if self.maps.identity.secure.is_some()
             && self.request.phase == LoadPhase::Preload
             && how != SearchStage::Direct
-            && opened.as_ref().is_some_and(|opened| !is_trusted(opened))
+            && opened.as_ref().is_some_and(|opened| opened.facts.mode & 0o4000 == 0)
         {
             tried = TriedFile::Untrusted;
         }
@@ -311,8 +310,7 @@ pub(super) fn search_path(maps: &LinkMaps<'_>, requester: Option<usize>) -> Sear
 
 /// The search stages before the cache: ld.so(8), "the dynamic linker searches in the following order".
 fn search_stages(maps: &LinkMaps<'_>, requester: Option<usize>) -> Vec<SearchStage> {
-    let has_runpath = |number: &usize| maps.get(*number).is_some_and(|own| own.elf().runpath.is_some());
-    let own_runpath = requester.filter(has_runpath);
+    let own_runpath = requester.filter(|number| maps.get(*number).is_some_and(|own| own.elf().runpath.is_some()));
     let mut stages = Vec::new();
     if own_runpath.is_none() {
         stages.extend(rpath_chain(maps, requester));
@@ -323,15 +321,27 @@ fn search_stages(maps: &LinkMaps<'_>, requester: Option<usize>) -> Vec<SearchSta
     stages
 }
 
+/// The object of a `DT_RPATH` or `DT_RUNPATH`, and its path.
+fn own_path<'m>(maps: &'m LinkMaps<'_>, how: SearchStage) -> Option<(&'m LinkMap, &'m ByteString)> {
+    let (SearchStage::Rpath(number) | SearchStage::Runpath(number)) = how else {
+        return None;
+    };
+    let map = maps.get(number)?;
+    let elf = map.elf();
+    let path = if matches!(how, SearchStage::Rpath(_)) {
+        &elf.rpath
+    } else {
+        &elf.runpath
+    };
+    Some((map, path.as_ref()?))
+}
+
 /// The directories of a search stage.
 fn expand_stage(maps: &LinkMaps<'_>, how: SearchStage) -> Vec<ByteString> {
-    let own_path = |number: usize, path: fn(&ElfFacts) -> Option<&ByteString>| {
-        let map = maps.get(number)?;
-        Some(directories(path(map.elf())?, b":", &maps.tokens(map)))
-    };
     match how {
-        SearchStage::Rpath(number) => own_path(number, |elf| elf.rpath.as_ref()).unwrap_or_default(),
-        SearchStage::Runpath(number) => own_path(number, |elf| elf.runpath.as_ref()).unwrap_or_default(),
+        SearchStage::Rpath(_) | SearchStage::Runpath(_) => own_path(maps, how)
+            .map(|(map, path)| directories(path, b":", &maps.tokens(map)))
+            .unwrap_or_default(),
         SearchStage::LdLibraryPath => library_path(maps),
         SearchStage::Default => maps.setup.linker.default_dirs.clone(),
         _ => Vec::new(),
@@ -343,35 +353,27 @@ fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Vec<SearchStep> {
     let Some(why) = maps.identity.secure else {
         return Vec::new();
     };
-    let (number, path) = match how {
-        SearchStage::LdLibraryPath => {
-            let is_set = maps
-                .setup
-                .environment
-                .library_path
-                .as_ref()
-                .is_some_and(|path| !path.is_empty());
-            return is_set
-                .then_some(SearchStep::LibraryPathIgnored(why))
-                .into_iter()
-                .collect();
-        }
-        SearchStage::Rpath(number) => (number, maps.get(number).and_then(|map| map.elf().rpath.as_ref())),
-        SearchStage::Runpath(number) => (number, maps.get(number).and_then(|map| map.elf().runpath.as_ref())),
-        _ => return Vec::new(),
-    };
-    let (Some(map), Some(path)) = (maps.get(number), path) else {
+    if how == SearchStage::LdLibraryPath {
+        let path = maps.setup.environment.library_path.as_ref();
+        return if path.is_some_and(|path| !path.is_empty()) {
+            vec![SearchStep::LibraryPathIgnored(why)]
+        } else {
+            Vec::new()
+        };
+    }
+    let Some((map, path)) = own_path(maps, how) else {
         return Vec::new();
     };
     let tokens = maps.tokens(map);
     let elements = path.split(|&byte| byte == b':');
-    let ignored = elements.filter(|element| dynamic_tokens::expand_tokens(element, &tokens).is_none());
-    let step = |path: &[u8]| SearchStep::OriginIgnored {
-        how,
-        path: path.into(),
-        why,
-    };
-    ignored.map(step).collect()
+    elements
+        .filter(|element| dynamic_tokens::expand_tokens(element, &tokens).is_none())
+        .map(|element| SearchStep::OriginIgnored {
+            how,
+            path: element.into(),
+            why,
+        })
+        .collect()
 }
 
 /// `DT_RPATH` of the requester, of the object that loaded it, and so on; finally of the executable.
@@ -380,9 +382,11 @@ fn rpath_chain(maps: &LinkMaps<'_>, requester: Option<usize>) -> Vec<SearchStage
     // A dlopened object has no loader above it, but the executable's path applies to it, too.
     chain.extend(maps.main().filter(|main| !chain.contains(main)));
     // With a DT_RUNPATH, the object's DT_RPATH is ignored (elf/get-dynamic-info.h).
-    let has_rpath = |map: &LinkMap| map.elf().rpath.is_some() && map.elf().runpath.is_none();
-    let counts = |number: &usize| maps.get(*number).is_some_and(has_rpath);
-    chain.into_iter().filter(counts).map(SearchStage::Rpath).collect()
+    chain.retain(|number| {
+        maps.get(*number)
+            .is_some_and(|map| map.elf().rpath.is_some() && map.elf().runpath.is_none())
+    });
+    chain.into_iter().map(SearchStage::Rpath).collect()
 }
 
 /// The directories of `LD_LIBRARY_PATH`. Its tokens are those of the executable.

@@ -50,18 +50,25 @@ pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader, role: Obj
 /// The identification and version checks of `open_verify`.
 fn ident(elf: &ElfFacts, arch: &Arch) -> Option<&'static str> {
     let [_, _, _, _, _, data, version, osabi, abiversion, padding @ ..] = elf.ident;
-    let words = match () {
-        () if data != arch.data && arch.data == 1 => "ELF file data encoding not little-endian",
-        () if data != arch.data => "ELF file data encoding not big-endian",
-        () if version != 1 => "ELF file version ident does not match current one",
+    let checks = [
+        (
+            data != arch.data && arch.data == 1,
+            "ELF file data encoding not little-endian",
+        ),
+        (data != arch.data, "ELF file data encoding not big-endian"),
+        (version != 1, "ELF file version ident does not match current one"),
         // ELFOSABI_SYSV and ELFOSABI_GNU pass. Only the latter has ABI versions.
-        () if osabi != 0 && osabi != 3 => "ELF file OS ABI invalid",
-        () if abiversion != 0 && (osabi != 3 || abiversion > 4) => "ELF file ABI version invalid",
-        () if padding.iter().any(|&byte| byte != 0) => "nonzero padding in e_ident",
-        () if elf.version != 1 => "ELF file version does not match current one",
-        () => return None,
-    };
-    Some(words)
+        (osabi != 0 && osabi != 3, "ELF file OS ABI invalid"),
+        (
+            abiversion != 0 && (osabi != 3 || abiversion > 4),
+            "ELF file ABI version invalid",
+        ),
+        (padding.iter().any(|&byte| byte != 0), "nonzero padding in e_ident"),
+        (elf.version != 1, "ELF file version does not match current one"),
+    ];
+    checks
+        .into_iter()
+        .find_map(|(is_wrong, words)| is_wrong.then_some(words))
 }
 
 /// The faults that the loader finds while it reads the program headers.
@@ -74,34 +81,48 @@ const HEADER_FAULTS: [LoadFault; 3] = [
 /// The refusal of an object with the right machine: first `open_verify`, then `_dl_map_object_from_fd`. The former's
 /// message names the path, the latter's the request.
 fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<LoadRefusal> {
+    verify_headers(elf).or_else(|| map_segments(elf, linker, role))
+}
+
+fn verify_headers(elf: &ElfFacts) -> Option<LoadRefusal> {
     let entry_size = if elf.class() == 1 { 32 } else { 56 };
-    let verify = |words: &str| Some(LoadRefusal::Verify(words.to_owned()));
-    let mapping = |words: &str| Some(LoadRefusal::Mapping(words.to_owned()));
-    let is_library = matches!(role, ObjectRole::Library | ObjectRole::Opened);
-    let fault = |wanted: LoadFault| {
-        let mut faults = elf.load_faults().filter(|fault| *fault == wanted);
-        faults.find_map(|fault| fault_refusal(fault, linker, role))
+    let words = if !matches!(elf.kind, ET_EXEC | ET_DYN) {
+        "only ET_DYN and ET_EXEC can be loaded"
+    } else if elf.phentsize != entry_size {
+        "ELF file's phentsize not the expected size"
+    } else if cut_headers(elf)? == u64::MAX {
+        // The sum overflows, and the loader reads its own memory.
+        return Some(LoadRefusal::Undetermined(HEADERS.to_owned() + " lie behind every end"));
+    } else {
+        "cannot read file data"
     };
-    match () {
-        () if !matches!(elf.kind, ET_EXEC | ET_DYN) => verify("only ET_DYN and ET_EXEC can be loaded"),
-        () if elf.phentsize != entry_size => verify("ELF file's phentsize not the expected size"),
-        () if let Some(end) = cut_headers(elf) => match end {
-            // The sum overflows, and the loader reads its own memory.
-            u64::MAX => Some(LoadRefusal::Undetermined(HEADERS.to_owned() + " lie behind every end")),
-            _ => verify("cannot read file data"),
-        },
-        () if is_library && elf.loads > 0 && elf.kind == ET_EXEC => mapping("cannot dynamically load executable"),
-        () if is_library && elf.loads == 0 => mapping("object file has no loadable segments"),
-        () if let Some(words) = HEADER_FAULTS.into_iter().find_map(fault) => Some(words),
-        () if let Some(cut) = truncation(elf, role) => Some(cut),
-        () if elf.loads == 0 => mapping("object file has no loadable segments"),
-        () if !elf.dynamic => mapping("object file has no dynamic section"),
-        () if is_library && elf.is_pie() => mapping("cannot dynamically load position-independent executable"),
-        () if elf.executable_stack && role == ObjectRole::Opened && keeps_stack(linker) => {
-            mapping("cannot enable executable stack as shared object requires: Invalid argument")
-        }
-        () => fault(LoadFault::NoOpen),
-    }
+    Some(LoadRefusal::Verify(words.to_owned()))
+}
+
+fn map_segments(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<LoadRefusal> {
+    let is_library = matches!(role, ObjectRole::Library | ObjectRole::Opened);
+    let header_fault = || {
+        let mut faults = HEADER_FAULTS.into_iter();
+        faults.find_map(|fault| fault_refusal(elf, fault, linker, role))
+    };
+    let words = if is_library && elf.loads > 0 && elf.kind == ET_EXEC {
+        "cannot dynamically load executable"
+    } else if is_library && elf.loads == 0 {
+        "object file has no loadable segments"
+    } else if let Some(refusal) = header_fault().or_else(|| truncation(elf, role)) {
+        return Some(refusal);
+    } else if elf.loads == 0 {
+        "object file has no loadable segments"
+    } else if !elf.dynamic {
+        "object file has no dynamic section"
+    } else if is_library && elf.is_pie() {
+        "cannot dynamically load position-independent executable"
+    } else if elf.executable_stack && role == ObjectRole::Opened && keeps_stack(linker) {
+        "cannot enable executable stack as shared object requires: Invalid argument"
+    } else {
+        return fault_refusal(elf, LoadFault::NoOpen, linker, role);
+    };
+    Some(LoadRefusal::Mapping(words.to_owned()))
 }
 
 /// Whether dlopen no longer makes the stack executable: since glibc 2.41 (glibc bug 32653).
@@ -118,10 +139,10 @@ fn cut_headers(elf: &ElfFacts) -> Option<u64> {
 }
 
 /// The refusal of a fault; `None` if this loader ignores it or reports it later.
-fn fault_refusal(fault: LoadFault, linker: &DynamicLoader, role: ObjectRole) -> Option<LoadRefusal> {
+fn fault_refusal(elf: &ElfFacts, fault: LoadFault, linker: &DynamicLoader, role: ObjectRole) -> Option<LoadRefusal> {
     let is_refused = match fault {
         // For a program, the kernel decides.
-        _ if role == ObjectRole::Program => false,
+        _ if role == ObjectRole::Program || elf.load_faults().all(|found| found != fault) => false,
         LoadFault::EmptyDynamic => !linker.libc.is_glibc_before((2, 35)),
         // glibc 2.35 removed this check (glibc bug 28688).
         LoadFault::AlignmentOffPage => linker.libc.is_glibc_before((2, 35)),

@@ -1,7 +1,7 @@
 //! Checks that needed versions are defined (glibc elf/dl-version.c, `_dl_check_map_versions`) and that the processor
 //! supports the required ISA level (sysdeps/x86/dl-prop.h).
 
-use crate::elf::{NeededVersion, VersionNeed};
+use crate::elf::VersionNeed;
 use crate::escape;
 use crate::loader::link_map::{LinkMap, LinkMaps};
 use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
@@ -34,12 +34,12 @@ fn versions(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Vec<Unresolved
         if !found.elf().has_verdef || need.versions.is_empty() {
             continue;
         }
-        let lacks = |version: &&NeededVersion| {
-            let defined = version.hash_fits && found.elf().verdef.contains(&version.name);
+        for version in &need.versions {
+            let is_defined = version.hash_fits && found.elf().verdef.contains(&version.name);
             // "If it was a weak reference it is not fatal" (`match_symbol`).
-            !version.weak && !defined
-        };
-        for version in need.versions.iter().filter(lacks) {
+            if version.weak || is_defined {
+                continue;
+            }
             missing.push(UnresolvedRequest {
                 name: need.file.clone(),
                 requested_by: Some(number),

@@ -65,8 +65,8 @@ impl LdSoConf {
         };
         for line in content.split(|&byte| byte == b'\n') {
             // A comment or a NUL ends any line: ldconfig treats it as a C string.
-            let line = line.split(|byte| b"#\0".contains(byte)).next();
-            let line = trim_start(line.unwrap_or_default());
+            let text = line.split(|byte| b"#\0".contains(byte)).next();
+            let line = trim_start(text.unwrap_or_default());
             if let Some(patterns) = word_after(line, b"include") {
                 // `strsep` splits only at blanks, so a trailing `\r` becomes part of the last name.
                 let patterns = patterns.split(|&byte| is_blank(byte));
@@ -132,9 +132,9 @@ impl LdSoConf {
 /// The directory of a line, without an optional `=TYPE` (`add_dir_1`). Relative directories start at the root, the
 /// working directory of `ldconfig`.
 fn directory_of(line: &[u8]) -> Option<ByteString> {
-    let directory = line.split(|&byte| byte == b'=').next()?;
-    let end = directory.iter().rposition(|&byte| !is_space(byte))?;
-    let directory = directory.get(..=end)?;
+    let before = line.split(|&byte| byte == b'=').next()?;
+    let end = before.iter().rposition(|&byte| !is_space(byte))?;
+    let directory = before.get(..=end)?;
     let last = directory.iter().rposition(|&byte| byte != b'/')?;
     directory.get(..=last).map(Into::into)
 }

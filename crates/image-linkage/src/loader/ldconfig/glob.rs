@@ -74,16 +74,17 @@ fn matching(rootfs: &Rootfs, directory: &[u8], names: &NamePattern, names_left: 
     let Ok(found) = rootfs.lookup(at) else {
         return Vec::new();
     };
-    let children = rootfs.children(found.node).map(|(child, _)| child);
-    let is_left = |_: &&[u8]| {
+    let mut paths = Vec::new();
+    for (child, _) in rootfs.children(found.node) {
         *names_left = names_left.saturating_sub(1);
-        *names_left > 0
-    };
-    children
-        .take_while(is_left)
-        .filter(|child| child.len() <= NAME && names.matches(child))
-        .map(|child| [directory, b"/", child].concat())
-        .collect()
+        if *names_left == 0 {
+            break;
+        }
+        if child.len() <= NAME && names.matches(child) {
+            paths.push([directory, b"/", child].concat());
+        }
+    }
+    paths
 }
 
 /// A pattern for one name: `*`, `?`, `\\` and classes such as `[a-z]` and `[![:digit:]]`.
@@ -142,8 +143,12 @@ impl NamePattern {
     }
 
     fn takes_text(&self, name: &[u8]) -> bool {
-        let is_star = |element: &PatternElement| matches!(element, PatternElement::AnyBytes);
-        matches_wildcards(&self.elements, name, is_star, |element, byte| element.takes(*byte))
+        matches_wildcards(
+            &self.elements,
+            name,
+            |element| matches!(element, PatternElement::AnyBytes),
+            |element, byte| element.takes(*byte),
+        )
     }
 }
 

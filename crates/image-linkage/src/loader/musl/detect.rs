@@ -39,8 +39,8 @@ const DIRECTORIES: usize = 65_536;
 pub(super) fn path_file_name(linker: &DynamicLoader) -> Vec<u8> {
     // Without its last two components `/lib/ld-musl-x86_64.so.1` is empty, which yields `/etc`.
     let prefix = linker.path.rsplitn(3, |&byte| byte == b'/').nth(2);
-    let name = linker.arch.musl.rsplit('/').next().unwrap_or_default();
-    let name = name.strip_suffix(".so.1").unwrap_or(name);
+    let file = linker.arch.musl.rsplit('/').next().unwrap_or_default();
+    let name = file.strip_suffix(".so.1").unwrap_or(file);
     [prefix.unwrap_or_default(), b"/etc/", name.as_bytes(), b".path"].concat()
 }
 

@@ -43,14 +43,11 @@ impl LibrarySearch for MuslSearch {
     }
 
     fn ignored_preloads(&self, maps: &LinkMaps<'_>) -> Vec<(ByteString, String)> {
-        let why = maps.identity.secure.map(|why| why.to_string());
-        let names = |why: &String| {
-            variable_names(maps)
-                .into_iter()
-                .map(|name| (name, why.clone()))
-                .collect()
+        let Some(why) = maps.identity.secure else {
+            return Vec::new();
         };
-        why.as_ref().map_or_else(Vec::new, names)
+        let names = variable_names(maps).into_iter();
+        names.map(|name| (name, why.to_string())).collect()
     }
 
     fn preload_requester(&self, _: &LinkMaps<'_>) -> Option<usize> {

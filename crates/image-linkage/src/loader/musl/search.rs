@@ -65,19 +65,17 @@ pub(super) fn search_library(
     } else {
         search_directories(maps, request, memory, trace)
     };
-    let name = escape::escape_bytes(name);
-    let said = || format!("Error loading shared library {name}: {}", memory.error);
-    match found {
-        None => Err(SearchMiss {
-            outcome: RequestOutcome::NotFound,
-            message: said(),
-        }),
-        Some(Err(miss)) if miss.message.is_empty() => Err(SearchMiss {
-            message: said(),
-            ..miss
-        }),
-        Some(result) => result,
-    }
+    let outcome = match found {
+        None => RequestOutcome::NotFound,
+        Some(Err(miss)) if miss.message.is_empty() => miss.outcome,
+        Some(result) => return result,
+    };
+    let message = format!(
+        "Error loading shared library {}: {}",
+        escape::escape_bytes(name),
+        memory.error
+    );
+    Err(SearchMiss { outcome, message })
 }
 
 /// Searches a bare name in one list of directories after the other.
@@ -96,8 +94,8 @@ fn search_directories(
     if let ControlFlow::Break(spent) = spend_steps(maps, request.name, split) {
         return Some(spent);
     }
-    let lists = lists.iter().map(|(how, directories)| (*how, directories.as_slice()));
-    for (how, directories) in lists.chain([(SearchStage::Default, default_dirs(maps))]) {
+    let set = lists.iter().map(|(how, directories)| (*how, directories.as_slice()));
+    for (how, directories) in set.chain([(SearchStage::Default, default_dirs(maps))]) {
         trace.extend(ignored_paths(maps, how));
         if how == SearchStage::Default {
             // The first search that gets here reads the path file, and its error persists.

@@ -7,7 +7,7 @@ use crate::escape;
 use crate::layer::FileFacts;
 use crate::loader::dynamic_loader::DynamicLoader;
 use crate::loader::link_map::LinkMaps;
-use crate::loader::machine;
+use crate::loader::machine::{self, Arch};
 use crate::loader::object_check::{ObjectRole, truncation};
 use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
 use crate::loader::trace::{LoadRefusal, TriedFile};
@@ -19,27 +19,27 @@ pub(super) const NO_OBJECT: &str = "Exec format error";
 /// musl's checks before mapping. It checks neither magic number, class nor machine; an object of another class or byte
 /// order fails because its header makes no sense.
 pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader) -> TriedFile {
-    let no_object = || TriedFile::Refused(LoadRefusal::Verify(NO_OBJECT.to_owned()));
-    let Some(elf) = facts.elf.as_ref().filter(|_| facts.bytes >= HEADER) else {
-        return no_object();
-    };
-    let [_, _, _, _, _, data, ..] = elf.ident;
-    let is_loadable = matches!(elf.kind, ET_EXEC | ET_DYN) && elf.dynamic;
-    if elf.class() != linker.arch.class || data != linker.arch.data || !is_loadable {
-        return no_object();
+    match facts.elf.as_ref() {
+        Some(elf) if facts.bytes >= HEADER && is_loadable(elf, linker.arch) => {
+            // musl never checks the file size. The process dies at the first missing page.
+            let fatal = truncation(elf, ObjectRole::Library);
+            fatal.map_or(TriedFile::Found, TriedFile::Refused)
+        }
+        _ => TriedFile::Refused(LoadRefusal::Verify(NO_OBJECT.to_owned())),
     }
-    // musl never checks the file size. The process dies at the first missing page.
-    let fatal = truncation(elf, ObjectRole::Library);
-    fatal.map_or(TriedFile::Found, TriedFile::Refused)
+}
+
+fn is_loadable(elf: &ElfFacts, arch: &Arch) -> bool {
+    let [_, _, _, _, _, data, ..] = elf.ident;
+    elf.class() == arch.class && data == arch.data && matches!(elf.kind, ET_EXEC | ET_DYN) && elf.dynamic
 }
 
 /// The objects in `order` for another machine. musl notices at the first relocation.
 pub(super) fn check_machines(maps: &LinkMaps<'_>, order: &[usize]) -> Vec<UnresolvedRequest> {
     let machine = maps.setup.linker.arch.machine;
-    let is_foreign = |elf: &ElfFacts| elf.machine != machine;
     let listed = order.iter().filter_map(|&number| maps.get(number));
     listed
-        .filter(|map| is_foreign(map.elf()))
+        .filter(|map| map.elf().machine != machine)
         .map(|map| UnresolvedRequest {
             name: map.names.first().unwrap_or(&map.path).clone(),
             requested_by: map.requester,

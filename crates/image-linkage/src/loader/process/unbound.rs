@@ -21,8 +21,9 @@ impl SimulatedProcess<'_> {
         let environment = self.maps.setup.environment;
         let at_once = at_once || environment.binds_now || self.maps.setup.linker.libc == Libc::Musl;
         // The loader checks versions first and stops if one is missing.
-        let is_whole = |missing: &UnresolvedRequest| missing.outcome == RequestOutcome::ProvidedAtRuntime;
-        if !resolution.unresolved.iter().all(is_whole) || !self.search.check_loaded(&self.maps, &self.order).is_empty()
+        let mut outcomes = resolution.unresolved.iter().map(|missing| missing.outcome);
+        if outcomes.any(|outcome| outcome != RequestOutcome::ProvidedAtRuntime)
+            || !self.search.check_loaded(&self.maps, &self.order).is_empty()
         {
             return;
         }
@@ -67,11 +68,11 @@ impl SimulatedProcess<'_> {
             }
             let versions = need.versions.iter().map(|version| &*version.name);
             let binds = own.binds_version(versions, elf.link_symbols.as_deref()?, at_once || own.binds_now);
-            let words = || {
+            binds.then(|| {
                 let found = escape::escape_bytes(&found.path);
-                format!("it binds versioned symbols to {found}, which has no versions")
-            };
-            binds.then(|| refusal_of(number, map, LoadRefusal::Undetermined(words())))
+                let words = format!("it binds versioned symbols to {found}, which has no versions");
+                refusal_of(number, map, LoadRefusal::Undetermined(words))
+            })
         })
     }
 
@@ -79,9 +80,13 @@ impl SimulatedProcess<'_> {
     fn scope(&self, of: &LinkMap) -> Option<Vec<&LinkSymbols>> {
         let near: Vec<&LinkMap> = self.maps.iter().filter(|map| map.shares_namespace(of)).collect();
         // A missing object may define any symbol.
-        let is_whole = |map: &&LinkMap| map.needs.iter().all(|(_, answer)| answer.is_some());
-        let all: Option<Vec<&LinkSymbols>> = near.iter().map(|map| map.elf().link_symbols.as_deref()).collect();
-        all.filter(|_| near.iter().all(is_whole))
+        if near
+            .iter()
+            .any(|map| map.needs.iter().any(|(_, answer)| answer.is_none()))
+        {
+            return None;
+        }
+        near.iter().map(|map| map.elf().link_symbols.as_deref()).collect()
     }
 
     /// The first object, among the one at this path and its dependencies, with an import that nothing in the process
@@ -155,9 +160,9 @@ impl SimulatedProcess<'_> {
         let is_read = self.maps.identity.secure.is_none() && !setup.linker.libc.is_glibc_before((2, 33));
         let given = tunables
             .split(|&byte| byte == b':')
-            .filter_map(|tunable| tunable.strip_prefix(b"glibc.rtld.optional_static_tls="));
-        let mut given = given.filter_map(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
-        let given = given.rfind(|_| is_read);
+            .filter_map(|tunable| tunable.strip_prefix(b"glibc.rtld.optional_static_tls="))
+            .filter_map(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok())
+            .rfind(|_| is_read);
         1152 + given.unwrap_or(512).min(1 << 32)
     }
 }

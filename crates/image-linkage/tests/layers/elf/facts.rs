@@ -99,7 +99,6 @@ fn expected() -> ElfFacts {
             bytes("libnvperf_host.so"),
         ],
         whole_paths: vec![],
-        asked_names: vec![],
         fragments: vec![],
         problems: vec![],
     }

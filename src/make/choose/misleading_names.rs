@@ -1,0 +1,30 @@
+//! Names of CUPTI in the image that must not stay beside an installed one.
+
+use crate::facts::{CuptiConsumer, ImageFacts};
+use image_linkage::path::RootPath;
+
+/// Misleading CUPTI names in the image: dangling links, names of another release, and files that are not libraries.
+pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
+    // Only linkers use libcupti.so, and no finding mentions it once CUPTI is found.
+    let links = target.dangling.iter().map(|link| &link.path);
+    let links = links.filter(|path| path.name() != target.library.stem.as_bytes());
+    let misnamed = target.related.misnamed.iter().map(|name| &name.path);
+    // glibc stops its search at a file that is not a library.
+    let damaged = target.own_copies().filter(|copy| !copy.problems.is_empty());
+    let damaged = damaged.map(|copy| &copy.real_path);
+    let mut all: Vec<RootPath> = links.chain(misnamed).chain(damaged).cloned().collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// Whether a program gets the library through a misleading name.
+pub(crate) fn is_misled(target: &ImageFacts, consumer: &CuptiConsumer) -> bool {
+    let path = consumer.outcome.as_is.answer.file().map(|file| &file.path);
+    let found = path.and_then(|path| target.contexts.as_is.rootfs.lookup(path).ok());
+    let misleading = misleading_names(target);
+    found.is_some_and(|found| {
+        let mut names = found.links.iter().chain([&found.path]);
+        names.any(|name| misleading.contains(name))
+    })
+}
