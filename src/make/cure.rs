@@ -238,6 +238,10 @@ impl CuredFindings {
             if finding.suppressed.is_some() || finding.severity < Severity::Warning || !chosen.patch.brings_library() {
                 continue;
             }
+            // No predicted audit asks about tools, so it does not show whether one would work.
+            if finding.explains == Some(Explains::Tool) {
+                continue;
+            }
             // The commands remove no dead weight.
             let is_dropped = |path: &RootPath| {
                 chosen
@@ -267,11 +271,6 @@ impl CuredFindings {
                 Some(severity) if is_same_phase && severity < finding.severity => lowered.push(number),
                 Some(_) => {}
             }
-        }
-        // No predicted audit asks about tools. A tool is only ready if what it lacks comes.
-        let mut cured = gone.iter().filter_map(|number| audit.findings.get(*number));
-        if cured.all(|finding| finding.explains == Some(Explains::Tool)) {
-            gone.clear();
         }
         Self {
             gone,

@@ -106,7 +106,9 @@ impl JunitReport {
             let failing: Vec<&LineFinding> = found.filter(|found| self.fail_on.fails(&found.finding)).collect();
             let lines: Vec<String> = failing
                 .iter()
-                .map(|found| format!("{file}:{}: {}", found.lines.0, found.finding.message))
+                .map(|LineFinding { finding, lines, .. }| {
+                    format!("{file}:{}: {}\nfix: {}", lines.0, finding.message, finding.fix)
+                })
                 .collect();
             let problem = failing
                 .first()

@@ -26,6 +26,19 @@ pub fn escape_path(path: &Path) -> String {
     escape_bytes(path.as_os_str().as_encoded_bytes())
 }
 
+/// Text that was escaped when it was stored, with its backslashes as they are. Characters that were stored without an
+/// escape, as only another program does, are escaped now.
+pub fn escape_stored(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' => out.push(c),
+            c => push(&mut out, c),
+        }
+    }
+    out
+}
+
 fn push(out: &mut String, c: char) {
     match c {
         // Doubled, so that a name cannot imitate an escape sequence.
@@ -50,7 +63,14 @@ pub fn is_hidden(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::escape_bytes;
+    use super::{escape_bytes, escape_stored};
+
+    #[test]
+    fn a_stored_text_is_not_escaped_twice() {
+        let stored = escape_bytes(b"a\x1b[31m\\b");
+        assert_eq!(escape_stored(&stored), stored);
+        assert_eq!(escape_stored("a\x1b[31m\u{202e}"), "a\\x1b[31m\\u{202e}");
+    }
 
     #[test]
     fn hostile_names_are_escaped_and_plain_names_unchanged() {

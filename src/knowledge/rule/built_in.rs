@@ -10,6 +10,9 @@ use image_linkage::escape::escape_bytes;
 /// The operators in the conditions of users' rules. Longer ones come first, because shorter ones are their prefixes.
 pub const OPERATORS: [&str; 4] = [">=", "<=", ">", "<"];
 
+/// How no value of a check begins, but comparisons in other languages do.
+const NO_OPERATORS: [char; 6] = ['=', '!', '~', '≥', '≤', '≠'];
+
 /// The names that a check gives to its rule.
 pub(super) struct CheckNames {
     /// The id of the built-in rule.
@@ -38,6 +41,13 @@ impl CheckNames {
                 ),
             });
         };
+        // A rule with the name of a built-in one replaces it (see `catalog`).
+        if file.id != rule.id && files.iter().any(|file| file.id == rule.id) {
+            return Err(text.mistake(
+                &["like"],
+                format!("a rule that replaces {} keeps its check; remove this line, or rename the file", rule.id),
+            ));
+        }
         let known: Rule = file.yaml().read()?;
         let mut values = known.values;
         for template in [&known.message, &known.fix].into_iter().chain(&known.verdict) {
@@ -99,7 +109,11 @@ impl CheckNames {
                     "expected a number after \"{operator}\", such as \"{operator} 3\"; found \"{number}\""
                 ));
             }
-            break;
+            return Ok(());
+        }
+        if written.trim() != written || written.is_empty() || written.starts_with(NO_OPERATORS) {
+            let found = escape_bytes(written.as_bytes());
+            return Err(format!("expected a value, or one of >=, <=, >, < and a number; found \"{found}\""));
         }
         Ok(())
     }

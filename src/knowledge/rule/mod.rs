@@ -257,7 +257,7 @@ impl Rule {
     pub fn severity_for(&self, phase: &str) -> Option<Severity> {
         match self.phases.get(phase) {
             Some(severity) => *severity,
-            None => Some(self.usual_severity()),
+            None => self.severity,
         }
     }
 }
@@ -288,6 +288,8 @@ mod tests {
         assert_eq!(rule.severity_for("inference"), None);
         assert_eq!(rule.severity_for("training"), Some(Severity::Note));
         assert_eq!(rule.usual_severity(), Severity::Warning, "the worst one stands for it");
+        let rule = Rule::read("x", YamlText::of(&text.replace("inference: off, ", "")), &PHASES).unwrap();
+        assert_eq!(rule.severity_for("inference"), None, "as without a phase");
     }
 
     #[test]
@@ -313,6 +315,11 @@ mod tests {
                 "3:15: expected a number after \">\", such as \"> 3\"; found \"lots\"".to_owned(),
             ),
             (
+                "breaks-program: true",
+                "what: \"=> 3\"",
+                "3:15: expected a value, or one of >=, <=, >, < and a number; found \"=> 3\"".to_owned(),
+            ),
+            (
                 "phases: {training",
                 "phases: {lunch",
                 "5:17: there is no phase \"lunch\"; there is inference, training, profiling".to_owned(),
@@ -336,6 +343,11 @@ mod tests {
                 format!("8:10: of required-package-missing: there is no value \"shape\"; {names}"),
             ),
             (
+                "message: \"{what}\"",
+                "message: \"{what\"",
+                format!("8:10: of required-package-missing: there is no value \"{{what\"; {names}"),
+            ),
+            (
                 "like: required-package-missing",
                 "like: required-packages-missing",
                 "2:7: there is no built-in rule \"required-packages-missing\"; did you mean \"required-package-missing\"?"
@@ -351,6 +363,11 @@ mod tests {
             let told = told.split("; there is api-ended").next().unwrap_or_default();
             assert_eq!(told, said, "{wrong}");
         }
+        let replacing = Rule::read("cupti-absent", YamlText::of(RIGHT), &PHASES);
+        assert_eq!(
+            replacing.unwrap_err().to_string(),
+            "2:7: a rule that replaces cupti-absent keeps its check; remove this line, or rename the file"
+        );
         assert!(mistake(&RIGHT.replace("why:", "wherefore:")).starts_with("9:1: there is no key \"wherefore\""));
     }
 

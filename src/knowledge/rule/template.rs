@@ -44,11 +44,13 @@ impl MessageTemplate {
         for (at, piece) in text.split('{').enumerate() {
             match piece.split_once('}') {
                 // A closing brace before the first opening one is text.
-                Some((field, rest)) if at > 0 => {
+                _ if at == 0 => parts.push(TemplatePart::Text(piece.to_owned())),
+                Some((field, rest)) => {
                     parts.push(TemplatePart::field(field));
                     parts.push(TemplatePart::Text(rest.to_owned()));
                 }
-                _ => parts.push(TemplatePart::Text(piece.to_owned())),
+                // A brace that is not closed. No value has such a name.
+                None => parts.push(TemplatePart::field(&format!("{{{piece}"))),
             }
         }
         Self { parts }

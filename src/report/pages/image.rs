@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
-use crate::judge::outcome::{AuditedImage, UnreadImage};
+use crate::judge::outcome::{AskedTool, AuditedImage, UnreadImage};
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding, Rule};
 use crate::report::command::assumption_words;
@@ -55,6 +55,8 @@ pub(crate) fn image_page(audit: &AuditedImage, rules: Option<&RulesById>) -> Pag
         let phase_columns = ["phase", "verdict", "because of", "may go"];
         blocks.extend(Block::titled_table("phases", &phase_columns, phases));
         blocks.extend(rules.map(|_| files).unwrap_or_default());
+        let tools = audit.tools.iter().map(tool_cells).collect();
+        blocks.extend(Block::titled_table("tools", &["tool", "state", "because"], tools));
         let columns = ["program", "object", "asks for", "outcome"];
         let programs = facts.answers.consumers.iter().map(consumer_cells).collect();
         blocks.extend(Block::titled_table("programs", &columns, programs));
@@ -119,6 +121,16 @@ fn finding_entry(finding: &Finding, facts: &ImageFacts, rule: Option<&Rule>) -> 
         message: (&*finding.message).into(),
         blocks,
     })
+}
+
+/// A tool that the user asked about.
+fn tool_cells(tool: &AskedTool) -> Vec<String> {
+    let readiness = &tool.readiness;
+    vec![
+        tool.name.clone(),
+        readiness.state.name().to_owned(),
+        readiness.because.join("; "),
+    ]
 }
 
 /// The rows of the phases, and for each the largest files that stay and that may go.

@@ -27,7 +27,7 @@ Examples:
 #[command(after_help = HELP)]
 pub struct FleetReportArgs {
     /// Where the results are
-    #[arg(value_name = "DIR|URL")]
+    #[arg(value_name = "DIR")]
     out: String,
     /// Worklist of the images to report on
     #[arg(long, value_name = "FILE")]
@@ -36,7 +36,7 @@ pub struct FleetReportArgs {
     #[arg(long, value_name = "FILE")]
     since: Option<String>,
     /// Where the results of the earlier run are [default: the same]
-    #[arg(long, value_name = "DIR|URL", requires = "since")]
+    #[arg(long, value_name = "DIR", requires = "since")]
     since_results: Option<String>,
     /// Format of the report
     #[arg(long, default_value = "text", value_parser = one_of(&FLEET_FORMATS))]
