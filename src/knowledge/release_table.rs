@@ -49,8 +49,8 @@ impl ReleaseTable {
     pub fn versions_for(&self, arch: &str) -> Vec<&str> {
         let of_arch = self.by_hash.values().filter(|file| file.arch == arch);
         // A release has a row per file, and several releases may share a file.
-        let versions: BTreeSet<&str> = of_arch.flat_map(|file| &file.versions).map(String::as_str).collect();
-        let mut versions: Vec<&str> = versions.into_iter().collect();
+        let unique: BTreeSet<&str> = of_arch.flat_map(|file| &file.versions).map(String::as_str).collect();
+        let mut versions: Vec<&str> = unique.into_iter().collect();
         // The set is in text order, where 12.10 precedes 12.9.
         versions.sort_by_key(|version| version_numbers(version));
         versions

@@ -31,10 +31,10 @@ pub(crate) fn tell_cure(
     conditions: &GatherOptions,
     options: &[(&str, String)],
 ) {
-    let image = quote_shell(&audit.facts.image.reference);
-    let image = options.iter().fold(image, |words, (option, value)| {
-        format!("{words} {option} {}", quote_shell(value))
-    });
+    let mut image = quote_shell(&audit.facts.image.reference);
+    for (option, value) in options {
+        image.extend([" ", *option, " ", &quote_shell(value)]);
+    }
     let fixing = CureRequest {
         knowledge,
         conditions,
@@ -120,12 +120,12 @@ impl Cure {
             return Self::by_build(audit, plan, &chosen, &context.system, fixing);
         }
         // `slim` writes a layer, so no program of the image is needed.
-        let request = PatchRequest {
+        let of_layer = PatchRequest {
             form: PatchForm::Layer,
             drops: DropChoice::Nothing,
             ..request
         };
-        Self::from_outside(audit, plan, &choose_outside_patch(request).ok()?, fixing)
+        Self::from_outside(audit, plan, &choose_outside_patch(of_layer).ok()?, fixing)
     }
 
     /// The cure by a build; `None` if it would fix nothing.
@@ -295,8 +295,10 @@ fn words(patch: &ImagePatch) -> String {
     if patch.package.is_none() && patch.source.is_none() {
         return patch.title.clone();
     }
-    let because = patch.release.as_ref().map(|release| release.because.as_str());
-    let because = because.unwrap_or("nothing in the image asks for another release");
+    let because = match &patch.release {
+        Some(release) => release.because.as_str(),
+        None => "nothing in the image asks for another release",
+    };
     format!("{}: {because}", patch.title)
 }
 

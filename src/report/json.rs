@@ -191,14 +191,12 @@ fn undecided(facts: &ImageFacts) -> impl Iterator<Item = Value> {
         let why = consumer.undecided_words()?;
         Some(undecided_program(Some(&consumer.object), why, &[]))
     });
-    let name = "the name that it opens is not known";
-    let openers = facts.answers.undecided.iter();
-    let openers = openers.map(|opener| {
-        let why = opener
-            .after
-            .as_ref()
-            .map(|what| format!("it depends on what is there before it: {what}"));
-        undecided_program(Some(&opener.object), why.as_deref().unwrap_or(name), &opener.holds)
+    let openers = facts.answers.undecided.iter().map(|opener| {
+        let why = match &opener.after {
+            Some(what) => format!("it depends on what is there before it: {what}"),
+            None => "the name that it opens is not known".to_owned(),
+        };
+        undecided_program(Some(&opener.object), &why, &opener.holds)
     });
     plain.chain(consumers).chain(openers)
 }

@@ -254,11 +254,11 @@ pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> Line {
         .how
         .map(|how| how.text(&ObjectNames::default()))
         .unwrap_or_default();
-    let users = copy
+    let consumers = copy
         .used_by
         .iter()
         .filter_map(|number| facts.answers.consumers.get(*number));
-    let users = joined(users.map(|user| &*user.name), ", ");
+    let users = joined(consumers.map(|user| &*user.name), ", ");
     let used = if users.is_empty() {
         String::new()
     } else {

@@ -59,13 +59,14 @@ pub fn tools_page(known: &Knowledge) -> String {
     for tool in &known.profilers {
         let said = &tool.profile;
         let names: Vec<String> = tool.names().map(|name| format!("`{name}`")).collect();
-        let names = names.join(" ");
         let cupti = cupti_need_words(said.cupti);
         let evidence = tool_evidence(known, tool);
         let _ = writeln!(
             out,
-            "| {} | {names} | {cupti} | {} | {evidence} |",
-            said.name, said.gives
+            "| {} | {} | {cupti} | {} | {evidence} |",
+            said.name,
+            names.join(" "),
+            said.gives
         );
     }
     out.push_str(RELEASES);
@@ -133,11 +134,8 @@ fn evidence_words(evidence: &ProfileEvidence) -> String {
 }
 
 fn tool_evidence(known: &Knowledge, tool: &Profiler) -> String {
-    let program = tool.profile.consumer.as_deref();
-    let program = known
-        .consumers
-        .iter()
-        .find(|consumer| Some(consumer.id.as_str()) == program);
+    let id = tool.profile.consumer.as_deref();
+    let program = known.consumers.iter().find(|consumer| Some(consumer.id.as_str()) == id);
     let of_program = program.map(|program| format!("as {}", program.name));
     let own = tool.profile.evidence.as_ref().map(evidence_words);
     own.or(of_program).unwrap_or_default()

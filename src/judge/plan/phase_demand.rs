@@ -97,7 +97,7 @@ fn served_tools<'a>(facts: &'a ImageFacts, tools: &[ToolAssessment<'a>], phase: 
     let is_served = |entry: &&ToolAssessment<'_>| {
         phase.serves.contains(&entry.profiler.id) && entry.here.as_is.state != ReadinessState::NotApplicable
     };
-    let served = tools.iter().filter(is_served).map(|entry| {
+    let candidates = tools.iter().filter(is_served).map(|entry| {
         let of_tool = |process: &&CuptiProcess| {
             consumer_of(facts, process)
                 .is_some_and(|consumer| consumer.unreachable().is_none() && runs_tool(consumer, entry.profiler, tools))
@@ -114,7 +114,7 @@ fn served_tools<'a>(facts: &'a ImageFacts, tools: &[ToolAssessment<'a>], phase: 
             built_without,
         })
     });
-    let served: Vec<ServedTool<'a>> = served.flatten().collect();
+    let served: Vec<ServedTool<'a>> = candidates.flatten().collect();
     if served.is_empty() {
         builds_for_cpus(facts, tools, phase)
     } else {
@@ -330,14 +330,14 @@ impl UnmetDemand {
 
     /// The companion libraries of libcupti that the APIs need and the process does not get.
     pub(super) fn missing_libraries<'f>(&'f self, facts: &'f ImageFacts) -> impl Iterator<Item = &'f [u8]> {
-        let processes = facts
+        let lacks_companion = self.cause == ApiAvailability::NoLibrary;
+        facts
             .answers
             .apis
             .iter()
-            .filter(|process| process.consumer == self.consumer);
-        let processes = processes.filter(|_| self.cause == ApiAvailability::NoLibrary);
-        let missing = processes.flat_map(|process| self.apis.iter().flat_map(|api| process.reach.as_is.missing(api)));
-        missing.map(|companion| &*companion.name)
+            .filter(move |process| lacks_companion && process.consumer == self.consumer)
+            .flat_map(|process| self.apis.iter().flat_map(|api| process.reach.as_is.missing(api)))
+            .map(|companion| &*companion.name)
     }
 
     /// The APIs, as the object of a sentence.

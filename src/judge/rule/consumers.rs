@@ -142,9 +142,9 @@ fn undecided(facts: &ImageFacts) -> Option<Hit> {
 /// The parts of the name that an object contains or requests, and what decides the rest.
 fn held(opener: &UndecidedOpener) -> Evidence {
     let texts: Vec<String> = opener.holds.iter().map(|text| escape::escape_bytes(text)).collect();
-    let texts = texts.join(", ");
+    let list = texts.join(", ");
     Evidence::Words(match &opener.after {
-        Some(after) => format!("{} needs {texts}: {after}", opener.object),
-        None => format!("{} holds {texts}", opener.object),
+        Some(after) => format!("{} needs {list}: {after}", opener.object),
+        None => format!("{} holds {list}", opener.object),
     })
 }

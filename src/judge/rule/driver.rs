@@ -185,8 +185,11 @@ fn newest(facts: &ImageFacts) -> Option<(String, String)> {
         .runtimes
         .iter()
         .map(|runtime| (runtime.version.clone(), runtime.path.to_string()));
-    let environment = facts.image.config.env("CUDA_VERSION");
-    let environment = environment.map(|version| (version.to_owned(), "CUDA_VERSION of the environment".to_owned()));
+    let environment = facts
+        .image
+        .config
+        .env("CUDA_VERSION")
+        .map(|version| (version.to_owned(), "CUDA_VERSION of the environment".to_owned()));
     // Files precede the variable, because a file is a source that the user can inspect.
     let known = of_cupti(facts).chain(runtimes).chain(environment);
     newest_version(known)

@@ -164,7 +164,7 @@ impl Failure<'_> {
         let needed: Vec<_> = self.words.iter().map(glibc_needed).collect();
         let messages: Vec<&str> = self.words.iter().map(|(message, _)| *message).collect();
         // A newer glibc is a fix only if nothing else is missing.
-        let hit = if needed.iter().all(Option::is_some) {
+        let failure = if needed.iter().all(Option::is_some) {
             // One glibc must satisfy all of them.
             let newest = needed.iter().flatten().max();
             let installed = match linker {
@@ -183,12 +183,13 @@ impl Failure<'_> {
         } else {
             Hit::new("missing-dependency").value("words", Shown::known(join_words(&messages)))
         };
-        let hit = hit
-            .value("object", Shown::known(self.object.clone()))
-            .raise_if("breaks-program", self.breaks == Some(FailureImpact::Import))
-            .raise_if("breaks-library", self.breaks.is_none())
-            .stopping(self.breaks.map_or(StoppedWork::Profiling, StoppedWork::by));
-        Some(hit)
+        Some(
+            failure
+                .value("object", Shown::known(self.object.clone()))
+                .raise_if("breaks-program", self.breaks == Some(FailureImpact::Import))
+                .raise_if("breaks-library", self.breaks.is_none())
+                .stopping(self.breaks.map_or(StoppedWork::Profiling, StoppedWork::by)),
+        )
     }
 }
 

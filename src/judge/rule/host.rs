@@ -49,7 +49,7 @@ fn driver_release(facts: &ImageFacts, host: &HostFacts) -> Option<Hit> {
     let branch = facts.tables.driver_branch_of(&cuda);
     let least = branch.or(known);
     let driver = host.driver.as_deref().filter(|driver| !driver.is_empty())?;
-    let hit = if is_older(driver, least) {
+    let problem = if is_older(driver, least) {
         match compat_driver(facts).filter(|(version, _)| !is_older(version, least)) {
             Some((_, path)) => Hit::new("driver-needs-compat").value("compat", &path),
             None => Hit::new("driver-too-old").value("needed_driver", Shown::known(least.unwrap_or_default())),
@@ -59,11 +59,12 @@ fn driver_release(facts: &ImageFacts, host: &HostFacts) -> Option<Hit> {
     } else {
         return None;
     };
-    let hit = hit
-        .value("cuda", Shown::untrusted(&cuda))
-        .value("driver", Shown::untrusted(driver))
-        .value("least_driver", Shown::known(known.or(branch).unwrap_or_default()));
-    Some(hit)
+    Some(
+        problem
+            .value("cuda", Shown::untrusted(&cuda))
+            .value("driver", Shown::untrusted(driver))
+            .value("least_driver", Shown::known(known.or(branch).unwrap_or_default())),
+    )
 }
 
 fn is_older(driver: &str, least: Option<&str>) -> bool {

@@ -189,8 +189,10 @@ fn missed_by(program: &CuptiConsumer) -> Vec<Vec<u8>> {
 
 /// The names of the first files.
 pub(super) fn joined_names<'f>(files: impl IntoIterator<Item = &'f RootPath>) -> String {
-    let names = files.into_iter().map(|file| escape::escape_bytes(file.name()));
-    let mut names: Vec<String> = names.collect();
+    let mut names: Vec<String> = files
+        .into_iter()
+        .map(|file| escape::escape_bytes(file.name()))
+        .collect();
     // Packages repeat names such as `__init__.py`.
     names.dedup();
     let first = names.get(..NAMED).unwrap_or(&names);

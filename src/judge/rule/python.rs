@@ -29,14 +29,13 @@ pub(super) fn check(facts: &ImageFacts) -> Vec<Hit> {
         // The requirements of one interpreter are adjacent.
         for group in missing.chunk_by(|a, b| a.interpreter == b.interpreter) {
             let modules = group.iter().any(|one| !one.is_libraries);
-            let hit = unmet("required-package-missing", facts, group);
-            hits.push(hit.raise_if("modules", modules));
+            hits.push(unmet("required-package-missing", facts, group).raise_if("modules", modules));
         }
         for group in other_version.chunk_by(|a, b| a.interpreter == b.interpreter) {
             let wheel = facts.library.wheels.pin.as_deref().unwrap_or_default();
             let is_library = |one: &&UnmetRequirement| !wheel.is_empty() && one.requirement.name.starts_with(wheel);
-            let hit = unmet("required-version-differs", facts, group);
-            hits.push(hit.raise_if("contains-library", group.iter().any(is_library)));
+            let contains_library = group.iter().any(is_library);
+            hits.push(unmet("required-version-differs", facts, group).raise_if("contains-library", contains_library));
         }
     }
     for found in &facts.related.replaced {

@@ -6,12 +6,17 @@ use image_linkage::path::RootPath;
 /// Misleading CUPTI names in the image: dangling links, names of another release, and files that are not libraries.
 pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
     // Only linkers use libcupti.so, and no finding mentions it once CUPTI is found.
-    let links = target.dangling.iter().map(|link| &link.path);
-    let links = links.filter(|path| path.name() != target.library.stem.as_bytes());
+    let links = target
+        .dangling
+        .iter()
+        .map(|link| &link.path)
+        .filter(|path| path.name() != target.library.stem.as_bytes());
     let misnamed = target.related.misnamed.iter().map(|name| &name.path);
     // glibc stops its search at a file that is not a library.
-    let damaged = target.own_copies().filter(|copy| !copy.problems.is_empty());
-    let damaged = damaged.map(|copy| &copy.real_path);
+    let damaged = target
+        .own_copies()
+        .filter(|copy| !copy.problems.is_empty())
+        .map(|copy| &copy.real_path);
     let mut all: Vec<RootPath> = links.chain(misnamed).chain(damaged).cloned().collect();
     all.sort();
     all.dedup();
