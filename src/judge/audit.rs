@@ -96,7 +96,7 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
         why: tool.readiness.because.join("; "),
     }));
     audit.tools = tools;
-    if !audit.asks_for_library() {
+    if !audit.requests_library() {
         spare_unused_library(audit, knowledge);
     }
     let phases = knowledge.phases_named(&audit.phases);

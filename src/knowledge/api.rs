@@ -49,25 +49,27 @@ pub struct ApiLibrary {
     /// The requested name; a final `.*` stands for the installed soname's number.
     pub name: String,
     /// The requester.
-    pub got: LibraryRequester,
+    #[serde(rename = "got")]
+    pub requester: LibraryRequester,
 }
 
 /// The requester of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum LibraryRequester {
     /// libcupti opens it by its bare name, using its own search path in the process.
-    ByCupti,
+    #[serde(rename = "by-cupti")]
+    Cupti,
     /// The program that uses the API links or opens it.
-    ByAsker,
+    #[serde(rename = "by-asker")]
+    Program,
 }
 
 impl LibraryRequester {
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Self::ByCupti => "cupti",
-            Self::ByAsker => "asker",
+            Self::Cupti => "cupti",
+            Self::Program => "asker",
         }
     }
 }
@@ -148,19 +150,19 @@ mod tests {
             let api = tables.find_api(id).unwrap();
             api.libraries
                 .iter()
-                .map(|library| (library.name.as_str(), library.got))
+                .map(|library| (library.name.as_str(), library.requester))
                 .collect()
         };
         assert_eq!(libraries("activity"), []);
         assert_eq!(
             libraries("range-profiling"),
-            [("libnvperf_host.so", LibraryRequester::ByCupti)]
+            [("libnvperf_host.so", LibraryRequester::Cupti)]
         );
         assert_eq!(
             libraries("profiling"),
             [
-                ("libnvperf_host.so", LibraryRequester::ByAsker),
-                ("libnvperf_target.so", LibraryRequester::ByAsker)
+                ("libnvperf_host.so", LibraryRequester::Program),
+                ("libnvperf_target.so", LibraryRequester::Program)
             ]
         );
         assert!(tables.find_api("astrology").is_none());

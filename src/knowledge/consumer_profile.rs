@@ -78,7 +78,8 @@ pub struct ConsumerProfile {
     /// The file name of its object, with parent folders if the name alone is ambiguous; a final `*` matches any suffix.
     pub object: String,
     /// Whether the object links the library or opens it.
-    pub asks: RequestKind,
+    #[serde(rename = "asks")]
+    pub request_kind: RequestKind,
     /// Alternatives that it prefers on some GPUs.
     #[serde(default)]
     pub variants: Vec<ConsumerVariant>,
@@ -236,7 +237,7 @@ impl ConsumerProfile {
         let is_in_folder = || path.parent().absolute().ends_with(format!("/{folder}").as_bytes());
         let is_object = matches_name_pattern(path.name(), name) && (folder.is_empty() || is_in_folder());
         // A linked part needs the library itself; a part that calls dlopen leaves that to the main object.
-        let mut linked = self.parts.iter().filter(|_| self.asks == RequestKind::Needed);
+        let mut linked = self.parts.iter().filter(|_| self.request_kind == RequestKind::Needed);
         is_object || linked.any(|part| matches_name_pattern(path.name(), part))
     }
 }
@@ -246,7 +247,7 @@ pub(crate) fn opens_library(profiles: &[ConsumerProfile], path: &RootPath) -> bo
     profiles
         .iter()
         // Linked objects have a `DT_NEEDED` entry, but no ELF table shows a dlopen.
-        .any(|profile| profile.asks == RequestKind::Dlopen && profile.fits(path))
+        .any(|profile| profile.request_kind == RequestKind::Dlopen && profile.fits(path))
 }
 
 /// Whether this file name belongs to a known program that requests the library through another object.

@@ -52,8 +52,8 @@ pub fn tools_page(known: &Knowledge) -> String {
     for consumer in &known.consumers {
         let (name, object) = (&consumer.name, &consumer.object);
         let evidence = consumer.evidence.as_ref().map(evidence_words).unwrap_or_default();
-        let (asks, without) = (asks_words(consumer), impact_words(consumer.required));
-        let _ = writeln!(out, "| {name} | `{object}` | {asks} | {without} | {evidence} |");
+        let (request, without) = (request_words(consumer), impact_words(consumer.required));
+        let _ = writeln!(out, "| {name} | `{object}` | {request} | {without} | {evidence} |");
     }
     out.push_str(TOOLS);
     for tool in &known.profilers {
@@ -111,14 +111,14 @@ pub fn tools_page(known: &Knowledge) -> String {
     out
 }
 
-fn asks_words(consumer: &ConsumerProfile) -> String {
-    let asks = match (consumer.asks, consumer.names.as_slice()) {
+fn request_words(consumer: &ConsumerProfile) -> String {
+    let request = match (consumer.request_kind, consumer.names.as_slice()) {
         (RequestKind::Needed, _) => "is linked with it".to_owned(),
         (RequestKind::Dlopen, []) => "opens the library names that its file contains".to_owned(),
         (RequestKind::Dlopen, names) => format!("opens `{}`", names.join("`, `")),
     };
     let elsewhere = consumer.looks_elsewhere.as_ref();
-    elsewhere.map_or(asks.clone(), |place| format!("{asks}; also looks {place}"))
+    elsewhere.map_or(request.clone(), |place| format!("{request}; also looks {place}"))
 }
 
 fn impact_words(impact: FailureImpact) -> &'static str {

@@ -174,14 +174,13 @@ fn gets_wrong_soname(facts: &ImageFacts, phase: &Phase) -> bool {
     let is_it =
         |path: &RootPath| found.is_some_and(|object| *path == object.real_path || *path.absolute() == *object.path);
     // A consumer may request another name than a plain process, and reach the library through a misleading link.
-    let is_got = |name: &MisnamedLibrary| {
+    let is_loaded = |name: &MisnamedLibrary| {
         let (real, own) = (name.target.as_ref().unwrap_or(&name.path), name.path.name());
-        let mut consumers = facts.answers.consumers.iter().map(|consumer| &consumer.outcome.as_is);
-        consumers.any(|gets| {
-            let file = gets.answer.file();
+        facts.answers.consumers.iter().any(|consumer| {
+            let file = consumer.outcome.as_is.answer.file();
             file.is_some_and(|file| file.path.ends_with(own) && file.real_path == *real)
         })
     };
     let mut misnamed = facts.related.misnamed.iter();
-    phase.apis.accepted_ids().next().is_some() && misnamed.any(|name| is_it(&name.path) || is_got(name))
+    phase.apis.accepted_ids().next().is_some() && misnamed.any(|name| is_it(&name.path) || is_loaded(name))
 }

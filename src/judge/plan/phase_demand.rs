@@ -59,9 +59,10 @@ pub(super) fn find_unmet_demands(facts: &ImageFacts, tools: &[ToolAssessment<'_>
     let may_do = |it: &&CuptiProcess| may_serve(facts, tools, phase, it);
     let mut anybody: Vec<&CuptiProcess> = facts.answers.apis.iter().filter(may_do).collect();
     // If programs request CUPTI, a plain process that gets it does not help them.
-    let asks = |it: &&CuptiProcess| consumer_of(facts, it).is_some_and(|consumer| consumer.unreachable().is_none());
-    if anybody.iter().any(asks) {
-        anybody.retain(asks);
+    let is_reachable =
+        |it: &&CuptiProcess| consumer_of(facts, it).is_some_and(|consumer| consumer.unreachable().is_none());
+    if anybody.iter().any(is_reachable) {
+        anybody.retain(is_reachable);
     }
     for (level, wishes) in [
         (DemandLevel::Needs, &phase.apis.needs),
@@ -322,10 +323,11 @@ impl UnmetDemand {
     /// directory.
     pub fn is_curable(&self, facts: &ImageFacts) -> bool {
         let consumer = self.consumer.and_then(|number| facts.answers.consumers.get(number));
-        let is_relative = |wants: &[u8]| wants.contains(&b'/') && !wants.starts_with(b"/");
+        let is_relative = |name: &[u8]| name.contains(&b'/') && !name.starts_with(b"/");
         // CUPTI does not help a program that exits earlier either.
         !self.needs_other_build
-            && !consumer.is_some_and(|consumer| is_relative(&consumer.wants) || consumer.start_failure().is_some())
+            && !consumer
+                .is_some_and(|consumer| is_relative(&consumer.requested_name) || consumer.start_failure().is_some())
     }
 
     /// The companion libraries of libcupti that the APIs need and the process does not get.

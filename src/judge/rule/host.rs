@@ -34,7 +34,7 @@ pub(super) fn check(facts: &ImageFacts) -> Vec<Hit> {
     if let Some(level) = host.perf_level.filter(|level| *level > PERF_LEVEL) {
         hits.push(Hit::new("perf-events-refused").value("perf_level", Shown::known(level.to_string())));
     }
-    if asks_daemon(facts) && !host.has_daemon {
+    if needs_daemon(facts) && !host.has_daemon {
         hits.push(Hit::new("daemon-not-listening"));
     }
     hits
@@ -72,7 +72,7 @@ fn is_older(driver: &str, least: Option<&str>) -> bool {
 }
 
 /// Whether the environment makes a framework register with a daemon.
-fn asks_daemon(facts: &ImageFacts) -> bool {
+fn needs_daemon(facts: &ImageFacts) -> bool {
     let mut variables = facts
         .tables
         .frameworks

@@ -27,7 +27,7 @@ pub(in crate::make::choose) fn propose(context: &PatchContext<'_>) -> Result<Vec
 /// Whether the consumer with this number opens an absolute path.
 fn opens_path(target: &ImageFacts, number: Option<usize>) -> bool {
     let consumer = number.and_then(|number| target.answers.consumers.get(number));
-    consumer.is_some_and(|consumer| consumer.wants.starts_with(b"/"))
+    consumer.is_some_and(|consumer| consumer.requested_name.starts_with(b"/"))
 }
 
 fn links_to(target: &ImageFacts, copy: &CuptiCopy) -> Option<ImagePatch> {
@@ -58,8 +58,8 @@ pub(in crate::make::choose) fn links_at_opened_paths(
         .consumers
         .iter()
         .filter(|consumer| consumer.misses_library());
-    for consumer in misses.filter(|consumer| consumer.wants.starts_with(b"/")) {
-        let at = RootPath::new(&consumer.wants);
+    for consumer in misses.filter(|consumer| consumer.requested_name.starts_with(b"/")) {
+        let at = RootPath::new(&consumer.requested_name);
         let context = &target.contexts.as_is;
         // A link in its folder part may make it another name of the library, whose file may not be there yet.
         let folder = context.rootfs.lookup(&at.parent().absolute());
@@ -89,7 +89,7 @@ pub(in crate::make::choose) fn bare_link(
     let stem = target.library.stem.as_bytes();
     let mut consumers = target.answers.consumers.iter().enumerate();
     let (_, opener) = consumers.find(|(number, consumer)| {
-        *consumer.wants == *stem
+        *consumer.requested_name == *stem
             && (consumer.misses_library() || is_misled(target, consumer) || lacks_apis(target, phase, *number))
     })?;
     (to != stem).then(|| PatchedLink {
