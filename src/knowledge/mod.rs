@@ -8,7 +8,6 @@ pub mod api;
 pub mod build_steps;
 mod catalog;
 mod consumer_profile;
-mod csv_table;
 pub(crate) mod data_files;
 pub mod dead_weight;
 mod error_text;

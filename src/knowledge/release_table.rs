@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::csv_table::words;
+use super::data_files::csv_words;
 use super::library_release::version_numbers;
 
 /// A file of a known release.
@@ -34,7 +34,7 @@ impl ReleaseFile {
     /// Reads a row of the table: a hash, and its file.
     pub(super) fn read([sha256, versions, bundle, arch, file, bytes]: [&str; 6]) -> (String, Self) {
         let release = Self {
-            versions: words(versions),
+            versions: csv_words(versions),
             bundle: Some(bundle.to_owned()).filter(|bundle| !bundle.is_empty()),
             arch: arch.to_owned(),
             file: file.to_owned(),

@@ -9,7 +9,7 @@ use crate::cli::output_file::write_file;
 use crate::cli::terminal::{CommandError, write_result, write_verbatim};
 use crate::judge::outcome::RunExit;
 use crate::make::whole_file::ExistingOutput;
-use crate::report::schemas::SCHEMAS;
+use crate::report::SCHEMAS;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory as _, Subcommand};
 use clap_complete::Shell;

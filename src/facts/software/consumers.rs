@@ -17,8 +17,8 @@ use self::library_request::ConsumerRequest;
 use self::trial::ConsumerTrial;
 use crate::facts::objects::resolved_objects::elf_at;
 use crate::facts::software::file_owner;
+use crate::facts::software::imported_object::import_object;
 use crate::facts::software::opened_names::{OpenedNames, TextReader, UndecidedOpener};
-use crate::facts::software::python;
 use crate::facts::software::source_openers::{
     SourceOpener, find_doubt, find_source_doubt, find_source_openers, opened_by_command,
 };
@@ -142,7 +142,7 @@ impl ConsumerSearch<'_, '_> {
         let copy = consumer.outcome.as_is.answer.real_path();
         let has_others = copy.is_some_and(|copy| self.case.found.files.iter().any(|(file, _)| file != copy));
         if consumer.profile.is_none() && has_others && consumer.undecided_words().is_none() {
-            let imported = python::import_object(&context.python, &context.rootfs, &consumer.object);
+            let imported = import_object(&context.python, &context.rootfs, &consumer.object);
             let module = imported
                 .and_then(Result::ok)
                 .and_then(|imported| imported.opening_module());

@@ -2,8 +2,9 @@
 
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::software::consumers::{CuptiConsumer, TrialCase, is_served_after};
+use crate::facts::software::imported_object::import_object;
 use crate::facts::software::opened_names::UndecidedOpener;
-use crate::facts::software::python::{SourceText, import_object, read_source};
+use crate::facts::software::source_text::{SourceText, read_source};
 use crate::knowledge::RequestKind;
 use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
@@ -112,8 +113,8 @@ pub(crate) fn opened_by_command(
     consumer: &CuptiConsumer,
     sources: &[SourceOpener],
 ) -> Option<String> {
-    let lacks_library =
-        consumer.request_kind == RequestKind::Needed && consumer.outcome.as_is.answer.outcome() == RequestOutcome::NotFound;
+    let lacks_library = consumer.request_kind == RequestKind::Needed
+        && consumer.outcome.as_is.answer.outcome() == RequestOutcome::NotFound;
     if !lacks_library || consumer.program.is_none() || consumer.python.is_none() {
         return None;
     }

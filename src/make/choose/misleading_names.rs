@@ -1,6 +1,9 @@
 //! Names of CUPTI in the image that must not stay beside an installed one.
 
+use super::Obstacle;
+use super::request::PatchContext;
 use crate::facts::{CuptiConsumer, ImageFacts};
+use crate::make::patch::ImagePatch;
 use image_linkage::path::RootPath;
 
 /// Misleading CUPTI names in the image: dangling links, names of another release, and files that are not libraries.
@@ -21,6 +24,25 @@ pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
     all.sort();
     all.dedup();
     all
+}
+
+/// Removes all of them, so that programs find the right library behind them.
+///
+/// Errors: The image has none.
+pub(super) fn propose_deletion(context: &PatchContext<'_>) -> Result<Vec<ImagePatch>, Obstacle> {
+    let deletes = misleading_names(context.request.target);
+    if deletes.is_empty() {
+        return Err("no name misleads".into());
+    }
+    let paths: Vec<String> = deletes.iter().map(ToString::to_string).collect();
+    Ok(vec![ImagePatch {
+        title: format!(
+            "remove {}, so that programs find the library of the right release",
+            paths.join(" and ")
+        ),
+        deletes,
+        ..ImagePatch::default()
+    }])
 }
 
 /// Whether a program gets the library through a misleading name.

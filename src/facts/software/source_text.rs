@@ -185,7 +185,11 @@ fn is_of_other_system(text: &str, words: &SourceWords<'_>, string: &SourceString
         let is_if = line.starts_with("if ") || line.starts_with("elif ");
         let names_system = SYSTEM_NAMES.iter().any(|name| line.contains(name));
         let is_negated = line.contains("!=") || line.contains(" not ");
-        is_if && names_system && !is_negated && OTHER_SYSTEMS.iter().any(|name| line.contains(name)) && !line.contains("linux")
+        is_if
+            && names_system
+            && !is_negated
+            && OTHER_SYSTEMS.iter().any(|name| line.contains(name))
+            && !line.contains("linux")
     })
 }
 
