@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::names::names;
 use super::patterns::matches_name_pattern;
 
 /// An API of CUPTI (`profiles/cupti/apis.yaml`).
@@ -74,29 +75,18 @@ impl LibraryRequester {
     }
 }
 
-/// How certain an entry is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Certainty {
-    /// No one has checked it.
-    Unverified,
-    /// A conclusion from observations or reports.
-    Inferred,
-    /// Stated in a published text.
-    Reported,
-    /// Observed in a real file, in source code, or in a test run.
-    Seen,
-}
-
-impl Certainty {
-    /// The name used in the table and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Unverified => "unverified",
-            Self::Inferred => "inferred",
-            Self::Reported => "reported",
-            Self::Seen => "seen",
-        }
+names! {
+    /// How certain an entry is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+    pub enum Certainty {
+        /// No one has checked it.
+        Unverified = "unverified",
+        /// A conclusion from observations or reports.
+        Inferred = "inferred",
+        /// Stated in a published text.
+        Reported = "reported",
+        /// Observed in a real file, in source code, or in a test run.
+        Seen = "seen",
     }
 }
 

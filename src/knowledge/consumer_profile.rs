@@ -6,39 +6,32 @@ use serde::Deserialize;
 use super::api::Certainty;
 use super::catalog::ReplaceKey;
 use super::mistake::TextMistake;
+use super::names::names;
 use super::patterns::matches_name_pattern;
 use super::python_import::PythonImport;
 use super::yaml_text::YamlText;
 
-/// How an object requests a library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RequestKind {
-    /// A `DT_NEEDED` entry names the library.
-    Needed,
-    /// It calls dlopen(3) at run time.
-    Dlopen,
+names! {
+    /// How an object requests a library.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    pub enum RequestKind {
+        /// A `DT_NEEDED` entry names the library.
+        Needed = "needed",
+        /// It calls dlopen(3) at run time.
+        Dlopen = "dlopen",
+    }
 }
 
-/// The effect of missing CUPTI on a consumer, worst first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FailureImpact {
-    /// The program cannot start or be imported.
-    Import,
-    /// The program uses only the CPU, because it requests the library before it uses a GPU.
-    Gpu,
-    /// The program runs, but cannot profile.
-    Profiling,
-}
-
-impl RequestKind {
-    /// The name used in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Needed => "needed",
-            Self::Dlopen => "dlopen",
-        }
+names! {
+    /// The effect of missing CUPTI on a consumer, worst first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+    pub enum FailureImpact {
+        /// The program cannot start or be imported.
+        Import = "import",
+        /// The program uses only the CPU, because it requests the library before it uses a GPU.
+        Gpu = "gpu",
+        /// The program runs, but cannot profile.
+        Profiling = "profiling",
     }
 }
 
@@ -54,15 +47,6 @@ impl FailureImpact {
     /// Whether the program cannot do its own work without the library, even unprofiled.
     pub fn breaks_program(self) -> bool {
         matches!(self, Self::Import | Self::Gpu)
-    }
-
-    /// The name used in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Import => "import",
-            Self::Gpu => "gpu",
-            Self::Profiling => "profiling",
-        }
     }
 }
 

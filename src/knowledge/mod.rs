@@ -24,6 +24,7 @@ mod library;
 mod library_release;
 pub mod minimum_driver;
 pub mod mistake;
+pub(crate) mod names;
 mod opened_text;
 pub mod packages;
 pub(crate) mod path_gate;

@@ -19,32 +19,22 @@ use serde::Serialize;
 use crate::facts::software::related_software::MisnamedLibrary;
 use crate::facts::{ImageFacts, opened_object};
 use crate::judge::rule::{self, Finding, Hit, Rule, Severity};
+use crate::knowledge::names::names;
 use crate::knowledge::{Phase, Profiler};
 use image_linkage::path::RootPath;
 
-/// Whether an image serves a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// It does; there are at most notes.
-    Pass,
-    /// It does, but something will be missing.
-    Warn,
-    /// An unchecked part may keep it from serving the phase.
-    Unknown,
-    /// It does not; a rule reported an error.
-    Fail,
-}
-
-impl Verdict {
-    /// The name used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Warn => "warn",
-            Self::Unknown => "unknown",
-            Self::Fail => "fail",
-        }
+names! {
+    /// Whether an image serves a phase.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    pub enum Verdict {
+        /// It does; there are at most notes.
+        Pass = "pass",
+        /// It does, but something will be missing.
+        Warn = "warn",
+        /// An unchecked part may keep it from serving the phase.
+        Unknown = "unknown",
+        /// It does not; a rule reported an error.
+        Fail = "fail",
     }
 }
 
