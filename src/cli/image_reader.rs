@@ -85,8 +85,8 @@ impl ImageReader {
             Some(PlatformArg::All) => {
                 let options = self.options(None);
                 let request = options.open_request();
-                let all = image_source::list_platforms(image, &options.registry, &request);
-                let all = all.map_err(|error| naming(image, error))?;
+                let all = image_source::list_platforms(image, &options.registry, &request)
+                    .map_err(|error| naming(image, error))?;
                 let wishes = all.into_iter().map(Some).collect::<Vec<_>>();
                 // A source without an index has one image and no platform list.
                 Ok(if wishes.is_empty() { vec![None] } else { wishes })

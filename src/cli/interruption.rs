@@ -46,10 +46,11 @@ pub(super) fn watch_threads() {
 /// Makes a signal end the program, at once or through the copying code, after cleanup.
 pub(super) fn watch_signals() {
     let ignored = ignored_signals();
-    let signals = [SIGHUP, SIGINT, SIGTERM, SIGXFSZ];
     // Signals ignored by `nohup`, or by a shell without job control for background jobs, stay ignored (POSIX, 2.12).
-    let signals = signals.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    let Ok(mut signals) = Signals::new(signals) else {
+    let watched = [SIGHUP, SIGINT, SIGTERM, SIGXFSZ]
+        .into_iter()
+        .filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let Ok(mut signals) = Signals::new(watched) else {
         return;
     };
     thread::spawn(move || {

@@ -84,8 +84,7 @@ impl OutputFile {
         }
         let known = find_named(formats, format).map_err(|_unknown| {
             let names: Vec<&str> = formats.iter().map(|(name, ..)| *name).collect();
-            let names = names.join(", ");
-            format!("no format is called {format:?}; there are {names}")
+            format!("no format is called {format:?}; there are {}", names.join(", "))
         });
         Ok(Self {
             format: known?,
@@ -162,12 +161,13 @@ impl FromStr for LimitArg {
         let is_count = COUNTS.split(' ').any(|last| name.ends_with(last));
         let unit = units.into_iter().find(|(unit, _)| !is_count && number.ends_with(unit));
         let (digits, shift) = unit.map_or((number, 0), |(unit, shift)| (number.trim_end_matches(unit), shift));
-        let value = digits.trim().parse::<u64>().ok().filter(|value| *value > 0);
-        let value = value.and_then(|value| value.checked_mul(1 << shift));
-        let value = value.ok_or_else(|| {
-            let example = if is_count { "100000" } else { "4GiB" };
-            format!("expected {name}=NUMBER from 1 on, such as {name}={example}; no limit can be turned off")
-        })?;
+        let in_units = digits.trim().parse::<u64>().ok().filter(|value| *value > 0);
+        let value = in_units
+            .and_then(|value| value.checked_mul(1 << shift))
+            .ok_or_else(|| {
+                let example = if is_count { "100000" } else { "4GiB" };
+                format!("expected {name}=NUMBER from 1 on, such as {name}={example}; no limit can be turned off")
+            })?;
         Ok(Self {
             name: name.to_owned(),
             value,

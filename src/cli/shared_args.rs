@@ -396,8 +396,8 @@ pub struct EnvFile {
 fn read_env_file(path: &str) -> Result<EnvFile, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let mut variables = Vec::new();
-    let text = text.strip_prefix('\u{FEFF}').unwrap_or(&text);
-    for (number, line) in text.lines().map(str::trim_start).enumerate() {
+    let without_mark = text.strip_prefix('\u{FEFF}').unwrap_or(&text);
+    for (number, line) in without_mark.lines().map(str::trim_start).enumerate() {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }

@@ -29,20 +29,20 @@ pub fn gather_from_rootfs(
 ) -> ImageFacts {
     conditions.start.apply(&mut image.config);
     let profiles = &knowledge.consumers;
-    let case = ScanCase {
+    let scan_case = ScanCase {
         rootfs: &layers.rootfs,
         knowledge,
         profiles,
         machine: kernel_machine(&image),
     };
-    let scanned = scan_image(&image, &case, conditions);
+    let scanned = scan_image(&image, &scan_case, conditions);
     let mut answers = Answers::ask(&image, &scanned, knowledge, profiles);
     let gaps = find_gaps(&scanned, knowledge.library, &answers, &layers);
     if let Some(why) = layers.why_uncertain() {
         answers.leave_open(&why);
     }
     let ScannedImage { scan, contexts, .. } = scanned;
-    let case = ReferenceCase {
+    let reference_case = ReferenceCase {
         image: &image,
         contexts: &contexts,
         knowledge,
@@ -51,7 +51,7 @@ pub fn gather_from_rootfs(
         consumers: &answers.consumers,
         undecided: &answers.undecided,
     };
-    let weight = WeightFacts::find(&case, scan.weight);
+    let weight = WeightFacts::find(&reference_case, scan.weight);
     ImageFacts {
         library: knowledge.library,
         tables: knowledge.tables,

@@ -18,7 +18,7 @@ pub use image_facts::ImageFacts;
 pub use merged_layers::{Gap, LayerSize, MergedLayers, ReadLayers};
 pub use objects::command_entry::{CommandEntry, CommandReading};
 pub use objects::host_facts::{HostFacts, InjectionMode, read_host_facts};
-pub use objects::load_answer::{GotFile, LoadAnswer, LoadFailure};
+pub use objects::load_answer::{LoadAnswer, LoadFailure, LoadedFile};
 pub use objects::plain_open::PlainOpen;
 pub use objects::process_context::{GatherOptions, ProcessContext, StartOverrides};
 pub use objects::resolved_objects::{is_undetermined, opened_object, unresolved_objects};

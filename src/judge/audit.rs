@@ -96,7 +96,7 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
         why: tool.readiness.because.join("; "),
     }));
     audit.tools = tools;
-    if !audit.asks_for_library() {
+    if !audit.requests_library() {
         spare_unused_library(audit, knowledge);
     }
     let phases = knowledge.phases_named(&audit.phases);
@@ -205,9 +205,11 @@ pub fn judge_links(mut facts: ImageFacts, knowledge: &Knowledge, chosen: &[Strin
         what: layer.clone(),
         why: "it was not read".to_owned(),
     });
-    let gaps = unread.chain(loader_gaps(&facts.contexts, &facts.layers.oddities));
-    let gaps = gaps.chain(user_gap(&facts.contexts));
-    let mut gaps: Vec<Gap> = gaps.chain(links.gaps.iter().cloned()).collect();
+    let mut gaps: Vec<Gap> = unread
+        .chain(loader_gaps(&facts.contexts, &facts.layers.oddities))
+        .chain(user_gap(&facts.contexts))
+        .chain(links.gaps.iter().cloned())
+        .collect();
     gaps.sort();
     gaps.dedup();
     facts.gaps = gaps;

@@ -29,15 +29,15 @@ fn missing(lack: &LackedLibrary) -> Hit {
 
 /// The number of objects that request it directly, and of those that fail to load without it.
 fn count_words(lack: &LackedLibrary) -> String {
-    let asks = match lack.needed_by.len() {
+    let users = match lack.needed_by.len() {
         1 => "1 object needs it".to_owned(),
-        asks => format!("{asks} objects need it"),
+        count => format!("{count} objects need it"),
     };
     // Objects that need it also fail to load, except those that find it in another process.
     match (lack.stops, lack.stops_programs) {
-        (1, 0) if lack.needed_by.len() == 1 => asks,
-        (1, 1) if lack.needed_by.len() == 1 => format!("{asks}, a program"),
-        (stops, 0) => format!("{asks}, and {stops} do not load without it"),
-        (stops, programs) => format!("{asks}, and {stops} do not load without it, {programs} of them programs"),
+        (1, 0) if lack.needed_by.len() == 1 => users,
+        (1, 1) if lack.needed_by.len() == 1 => format!("{users}, a program"),
+        (stops, 0) => format!("{users}, and {stops} do not load without it"),
+        (stops, programs) => format!("{users}, and {stops} do not load without it, {programs} of them programs"),
     }
 }

@@ -219,7 +219,7 @@ impl AuditedImage {
     }
 
     /// Whether the user asks about the library: not if only about tools that do not use the image's.
-    pub fn asks_for_library(&self) -> bool {
+    pub fn requests_library(&self) -> bool {
         !self.phases.is_empty() || self.tools.is_empty() || self.tools.iter().any(|tool| tool.uses_library)
     }
 

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::names::names;
 use super::patterns::matches_name_pattern;
 
 /// An API of CUPTI (`profiles/cupti/apis.yaml`).
@@ -49,52 +50,43 @@ pub struct ApiLibrary {
     /// The requested name; a final `.*` stands for the installed soname's number.
     pub name: String,
     /// The requester.
-    pub got: LibraryRequester,
+    #[serde(rename = "got")]
+    pub requester: LibraryRequester,
 }
 
 /// The requester of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum LibraryRequester {
     /// libcupti opens it by its bare name, using its own search path in the process.
-    ByCupti,
+    #[serde(rename = "by-cupti")]
+    Cupti,
     /// The program that uses the API links or opens it.
-    ByAsker,
+    #[serde(rename = "by-asker")]
+    Program,
 }
 
 impl LibraryRequester {
     /// The name used in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Self::ByCupti => "cupti",
-            Self::ByAsker => "asker",
+            Self::Cupti => "cupti",
+            Self::Program => "asker",
         }
     }
 }
 
-/// How certain an entry is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Certainty {
-    /// No one has checked it.
-    Unverified,
-    /// A conclusion from observations or reports.
-    Inferred,
-    /// Stated in a published text.
-    Reported,
-    /// Observed in a real file, in source code, or in a test run.
-    Seen,
-}
-
-impl Certainty {
-    /// The name used in the table and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Unverified => "unverified",
-            Self::Inferred => "inferred",
-            Self::Reported => "reported",
-            Self::Seen => "seen",
-        }
+names! {
+    /// How certain an entry is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+    pub enum Certainty {
+        /// No one has checked it.
+        Unverified = "unverified",
+        /// A conclusion from observations or reports.
+        Inferred = "inferred",
+        /// Stated in a published text.
+        Reported = "reported",
+        /// Observed in a real file, in source code, or in a test run.
+        Seen = "seen",
     }
 }
 
@@ -148,19 +140,19 @@ mod tests {
             let api = tables.find_api(id).unwrap();
             api.libraries
                 .iter()
-                .map(|library| (library.name.as_str(), library.got))
+                .map(|library| (library.name.as_str(), library.requester))
                 .collect()
         };
         assert_eq!(libraries("activity"), []);
         assert_eq!(
             libraries("range-profiling"),
-            [("libnvperf_host.so", LibraryRequester::ByCupti)]
+            [("libnvperf_host.so", LibraryRequester::Cupti)]
         );
         assert_eq!(
             libraries("profiling"),
             [
-                ("libnvperf_host.so", LibraryRequester::ByAsker),
-                ("libnvperf_target.so", LibraryRequester::ByAsker)
+                ("libnvperf_host.so", LibraryRequester::Program),
+                ("libnvperf_target.so", LibraryRequester::Program)
             ]
         );
         assert!(tables.find_api("astrology").is_none());

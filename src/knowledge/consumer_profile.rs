@@ -6,39 +6,32 @@ use serde::Deserialize;
 use super::api::Certainty;
 use super::catalog::ReplaceKey;
 use super::mistake::TextMistake;
+use super::names::names;
 use super::patterns::matches_name_pattern;
 use super::python_import::PythonImport;
 use super::yaml_text::YamlText;
 
-/// How an object requests a library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RequestKind {
-    /// A `DT_NEEDED` entry names the library.
-    Needed,
-    /// It calls dlopen(3) at run time.
-    Dlopen,
+names! {
+    /// How an object requests a library.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    pub enum RequestKind {
+        /// A `DT_NEEDED` entry names the library.
+        Needed = "needed",
+        /// It calls dlopen(3) at run time.
+        Dlopen = "dlopen",
+    }
 }
 
-/// The effect of missing CUPTI on a consumer, worst first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FailureImpact {
-    /// The program cannot start or be imported.
-    Import,
-    /// The program uses only the CPU, because it requests the library before it uses a GPU.
-    Gpu,
-    /// The program runs, but cannot profile.
-    Profiling,
-}
-
-impl RequestKind {
-    /// The name used in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Needed => "needed",
-            Self::Dlopen => "dlopen",
-        }
+names! {
+    /// The effect of missing CUPTI on a consumer, worst first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+    pub enum FailureImpact {
+        /// The program cannot start or be imported.
+        Import = "import",
+        /// The program uses only the CPU, because it requests the library before it uses a GPU.
+        Gpu = "gpu",
+        /// The program runs, but cannot profile.
+        Profiling = "profiling",
     }
 }
 
@@ -55,15 +48,6 @@ impl FailureImpact {
     pub fn breaks_program(self) -> bool {
         matches!(self, Self::Import | Self::Gpu)
     }
-
-    /// The name used in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Import => "import",
-            Self::Gpu => "gpu",
-            Self::Profiling => "profiling",
-        }
-    }
 }
 
 /// How a known program requests a library (`profiles/consumers/*.yaml`).
@@ -78,7 +62,8 @@ pub struct ConsumerProfile {
     /// The file name of its object, with parent folders if the name alone is ambiguous; a final `*` matches any suffix.
     pub object: String,
     /// Whether the object links the library or opens it.
-    pub asks: RequestKind,
+    #[serde(rename = "asks")]
+    pub request_kind: RequestKind,
     /// Alternatives that it prefers on some GPUs.
     #[serde(default)]
     pub variants: Vec<ConsumerVariant>,
@@ -236,7 +221,7 @@ impl ConsumerProfile {
         let is_in_folder = || path.parent().absolute().ends_with(format!("/{folder}").as_bytes());
         let is_object = matches_name_pattern(path.name(), name) && (folder.is_empty() || is_in_folder());
         // A linked part needs the library itself; a part that calls dlopen leaves that to the main object.
-        let mut linked = self.parts.iter().filter(|_| self.asks == RequestKind::Needed);
+        let mut linked = self.parts.iter().filter(|_| self.request_kind == RequestKind::Needed);
         is_object || linked.any(|part| matches_name_pattern(path.name(), part))
     }
 }
@@ -246,7 +231,7 @@ pub(crate) fn opens_library(profiles: &[ConsumerProfile], path: &RootPath) -> bo
     profiles
         .iter()
         // Linked objects have a `DT_NEEDED` entry, but no ELF table shows a dlopen.
-        .any(|profile| profile.asks == RequestKind::Dlopen && profile.fits(path))
+        .any(|profile| profile.request_kind == RequestKind::Dlopen && profile.fits(path))
 }
 
 /// Whether this file name belongs to a known program that requests the library through another object.

@@ -1,4 +1,5 @@
-//! The built-in rules and profiles: the stem of each file, its content, and YAML also as JSON.
+//! The built-in rules and profiles: the stem of each file, its content, and YAML also as JSON. Also reads the CSV
+//! tables: releases, wheels, toolkits and drivers, which have many rows of few columns.
 
 use super::catalog::{DataFile, DataKind};
 
@@ -28,6 +29,28 @@ pub(crate) fn built_in_files() -> impl Iterator<Item = DataFile> {
         .chain(of(DataKind::Table, "profiles/cupti", "yaml", TABLES))
         .chain(of(DataKind::Table, "profiles/cupti", "csv", CSV_TABLES))
         .chain(of(DataKind::Table, "profiles", "yaml", ADVICE))
+}
+
+/// The rows of a table below its header, which has to be `columns`: another order would silently swap values. Lines that
+/// begin with `#` are comments. No value contains a comma, so there is no quoting.
+///
+/// Panics: Never for a built-in table, because a test reads all of them.
+pub(super) fn csv_rows<'t, const N: usize>(text: &'t str, columns: [&str; N]) -> impl Iterator<Item = [&'t str; N]> {
+    let mut lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    assert_eq!(
+        lines.next(),
+        Some(&*columns.join(",")),
+        "a test reads the tables of the program"
+    );
+    lines.map(|line| {
+        let fields: Vec<&str> = line.split(',').collect();
+        fields.try_into().expect("a test reads the tables of the program")
+    })
+}
+
+/// The words of a field, separated by spaces.
+pub(super) fn csv_words(field: &str) -> Vec<String> {
+    field.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The date of the newest built-in table, such as `2026-11-29`.

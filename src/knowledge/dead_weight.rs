@@ -111,16 +111,16 @@ struct CompiledPatterns {
 
 impl CompiledPatterns {
     fn of(kinds: &[DeadWeightKind]) -> Self {
-        let mut set = GlobSetBuilder::new();
+        let mut builder = GlobSetBuilder::new();
         let mut roles = Vec::new();
         for (number, kind) in kinds.iter().enumerate() {
             for (pattern, role) in kind.patterns() {
-                set.add(path_glob(pattern).expect(COMPILED));
+                builder.add(path_glob(pattern).expect(COMPILED));
                 roles.push((number, role));
             }
         }
         // One set for all patterns, because an image has hundreds of thousands of paths to match.
-        let set = set.build().expect(COMPILED);
+        let set = builder.build().expect(COMPILED);
         let patterns = kinds.iter().flat_map(DeadWeightKind::patterns);
         let gate = PathGate::new(patterns.filter_map(|(pattern, role)| match role {
             PatternRole::Files | PatternRole::UsedBy(_) => Some(pattern),

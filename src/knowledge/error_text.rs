@@ -80,8 +80,8 @@ impl ErrorText {
                 (!in_word).then_some(TextHit { number: None })
             }
             TextEnd::Number => {
-                let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                let digits = std::str::from_utf8(rest.get(..digits)?).ok()?;
+                let end = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                let digits = std::str::from_utf8(rest.get(..end)?).ok()?;
                 let number = Some(digits.parse().ok()?);
                 Some(TextHit { number })
             }

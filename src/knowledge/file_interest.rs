@@ -191,8 +191,8 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
         format!("var/lib/dpkg/info/*{word}*.list"),
         format!("*/**/conda-meta/*{word}*.json"),
     ];
-    let checked = knowledge.tables.packages.checked.iter();
-    let checked = checked.filter_map(|package| match package.manager {
+    let packages = &knowledge.tables.packages;
+    let checked = packages.checked.iter().filter_map(|package| match package.manager {
         PackageManager::System => Some(format!(
             "var/lib/dpkg/info/{}*.list",
             package.name.trim_end_matches('*')
@@ -216,15 +216,15 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
         .chain(&DIRECTORY_CALLS)
         .chain(&ENVIRONMENT_CALLS)
         .chain(&ENVIRONMENT_MARKS)
-        .chain(&EXECUTES);
-    let openers = openers.map(|name| (*name).to_owned());
+        .chain(&EXECUTES)
+        .map(|name| (*name).to_owned());
     // A link with any name may lead to the library.
     let file_names = [".so", LIBRARY_PATH].map(str::to_owned);
     let flags = knowledge
         .consumers
         .iter()
-        .filter_map(|consumer| consumer.build.as_ref());
-    let flags = flags.flat_map(|build| build.words().map(String::clone));
+        .filter_map(|consumer| consumer.build.as_ref())
+        .flat_map(|build| build.words().map(String::clone));
     let texts = library
         .functions
         .iter()

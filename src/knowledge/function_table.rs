@@ -2,7 +2,7 @@
 //! version.
 
 use super::api::CuptiApi;
-use super::csv_table::words;
+use super::data_files::csv_words;
 use super::library_release::version_numbers;
 
 /// Functions exported by the same releases.
@@ -29,7 +29,7 @@ impl FunctionSpan {
         Self {
             first: first.to_owned(),
             last: last.to_owned(),
-            functions: words(functions),
+            functions: csv_words(functions),
         }
     }
 

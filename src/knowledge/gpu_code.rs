@@ -113,8 +113,8 @@ impl GpuCodeTable {
         if lists.contains(&NVIDIA) {
             return ObjectOrigin::Nvidia;
         }
-        let package = lists.range(PACKAGES..).next();
-        let package = package.and_then(|list| self.packages.get(list - PACKAGES));
+        let list = lists.range(PACKAGES..).next();
+        let package = list.and_then(|list| self.packages.get(list - PACKAGES));
         package.map_or(ObjectOrigin::Unknown, ObjectOrigin::Open)
     }
 }

@@ -1,7 +1,7 @@
 //! What `cargo xtask refresh` reads from the packages on Python's index: the build of each CUPTI, its results, the
 //! functions that a CUDA release ended, and what the releases of frameworks ask for.
 
-use super::csv_table::words;
+use super::data_files::csv_words;
 use super::library_release::version_numbers;
 
 /// The libcupti of a wheel (`profiles/cupti/builds.csv`).
@@ -70,7 +70,7 @@ impl ReleaseBuild {
             arch: arch.to_owned(),
             soname: soname.to_owned(),
             glibc: glibc.to_owned(),
-            targets: words(targets),
+            targets: csv_words(targets),
         }
     }
 }
@@ -91,7 +91,7 @@ impl EndedFunctions {
     pub(super) fn read([cuda, functions]: [&str; 2]) -> Self {
         Self {
             cuda: cuda.to_owned(),
-            functions: words(functions),
+            functions: csv_words(functions),
         }
     }
 }
@@ -103,8 +103,8 @@ impl FrameworkRelease {
             package: package.to_owned(),
             version: version.to_owned(),
             requires: requires.to_owned(),
-            names: words(names),
-            search: words(search),
+            names: csv_words(names),
+            search: csv_words(search),
         }
     }
 }

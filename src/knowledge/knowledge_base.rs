@@ -121,8 +121,7 @@ impl Knowledge {
 fn profilers(catalog: &mut DataCatalog, ids: &FileIds, tables: &KnowledgeTables) -> Vec<Profiler> {
     let apis: Vec<&str> = tables.apis.iter().map(|api| &*api.id).collect();
     let host: Vec<&str> = tables.host.iter().map(|known| &*known.id).collect();
-    let capabilities = tables.driver_libraries.iter();
-    let capabilities: Vec<&str> = capabilities.map(|driver| &*driver.capability).collect();
+    let capabilities: Vec<&str> = tables.driver_libraries.iter().map(|known| &*known.capability).collect();
     let known = KnownIds {
         apis: &apis,
         consumers: &ids.of(DataKind::Consumer),

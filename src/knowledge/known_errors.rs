@@ -9,29 +9,20 @@ use super::catalog::{DataFile, DataKind};
 use super::error_text::{ErrorText, comparable};
 use super::index_tables::ResultCode;
 use super::mistake::{FileMistake, TextMistake};
+use super::names::names;
 use super::tables::result_codes;
 use super::yaml_text::YamlText;
 
-/// The person who can fix an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ErrorMatter {
-    /// The builder of the image.
-    Image,
-    /// The operator of the host.
-    Host,
-    /// The author of the profiler.
-    Program,
-}
-
-impl ErrorMatter {
-    /// The name used in the table and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Image => "image",
-            Self::Host => "host",
-            Self::Program => "program",
-        }
+names! {
+    /// The person who can fix an error.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    pub enum ErrorMatter {
+        /// The builder of the image.
+        Image = "image",
+        /// The operator of the host.
+        Host = "host",
+        /// The author of the profiler.
+        Program = "program",
     }
 }
 

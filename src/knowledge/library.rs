@@ -222,9 +222,9 @@ impl LibraryProfile {
             return None;
         }
         let (stem, ending) = self.stem.split_once(".so")?;
-        let rest = name.strip_prefix(stem.as_bytes())?.strip_prefix(b"-")?;
-        let (hash, rest) = rest.split_first_chunk::<8>()?;
-        let rest = rest.strip_prefix(b".so")?.strip_prefix(ending.as_bytes())?;
+        let vendored = name.strip_prefix(stem.as_bytes())?.strip_prefix(b"-")?;
+        let (hash, behind_hash) = vendored.split_first_chunk::<8>()?;
+        let rest = behind_hash.strip_prefix(b".so")?.strip_prefix(ending.as_bytes())?;
         let is_end = rest.is_empty() || rest.starts_with(b".");
         (is_end && hash.iter().all(u8::is_ascii_hexdigit)).then_some(rest)
     }
@@ -256,12 +256,11 @@ impl LibraryProfile {
 
     /// The number after the stem of a name: `12.4` in `libcupti.so.12.4`.
     pub fn number_of<'n>(&self, name: &'n [u8]) -> Option<&'n str> {
-        let rest = name
+        let ending = name
             .strip_prefix(self.stem.as_bytes())
-            .or_else(|| self.unvendored(name));
-        let rest = rest?.strip_prefix(b".")?;
+            .or_else(|| self.unvendored(name))?;
         // Names in an image are bytes, but version numbers are always text.
-        std::str::from_utf8(rest).ok()
+        std::str::from_utf8(ending.strip_prefix(b".")?).ok()
     }
 
     /// The release for a version, which is CUDA's or the library's own.

@@ -6,6 +6,7 @@ use super::api::Certainty;
 use super::catalog::ReplaceKey;
 use super::consumer_profile::ProfileEvidence;
 use super::mistake::TextMistake;
+use super::names::names;
 use super::yaml_text::YamlText;
 
 /// A profiling tool (`profiles/profilers/<id>.yaml`).
@@ -78,29 +79,18 @@ pub struct ProfilerFile {
     pub replace: ReplaceKey,
 }
 
-/// Whether a tool needs CUPTI in the image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CuptiNeed {
-    /// It opens or links the copy in the image.
-    InImage,
-    /// It bundles its own copy.
-    BringsItsOwn,
-    /// It reads the output of another tool.
-    ReadsTraces,
-    /// It works without CUPTI, for example by sampling the CPU.
-    None,
-}
-
-impl CuptiNeed {
-    /// The name used in profiles and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::InImage => "in-image",
-            Self::BringsItsOwn => "brings-its-own",
-            Self::ReadsTraces => "reads-traces",
-            Self::None => "none",
-        }
+names! {
+    /// Whether a tool needs CUPTI in the image.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+    pub enum CuptiNeed {
+        /// It opens or links the copy in the image.
+        InImage = "in-image",
+        /// It bundles its own copy.
+        BringsItsOwn = "brings-its-own",
+        /// It reads the output of another tool.
+        ReadsTraces = "reads-traces",
+        /// It works without CUPTI, for example by sampling the CPU.
+        None = "none",
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::csv_table::words;
+use super::data_files::csv_words;
 use super::library_release::version_numbers;
 
 /// A file of a known release.
@@ -34,7 +34,7 @@ impl ReleaseFile {
     /// Reads a row of the table: a hash, and its file.
     pub(super) fn read([sha256, versions, bundle, arch, file, bytes]: [&str; 6]) -> (String, Self) {
         let release = Self {
-            versions: words(versions),
+            versions: csv_words(versions),
             bundle: Some(bundle.to_owned()).filter(|bundle| !bundle.is_empty()),
             arch: arch.to_owned(),
             file: file.to_owned(),
@@ -49,8 +49,8 @@ impl ReleaseTable {
     pub fn versions_for(&self, arch: &str) -> Vec<&str> {
         let of_arch = self.by_hash.values().filter(|file| file.arch == arch);
         // A release has a row per file, and several releases may share a file.
-        let versions: BTreeSet<&str> = of_arch.flat_map(|file| &file.versions).map(String::as_str).collect();
-        let mut versions: Vec<&str> = versions.into_iter().collect();
+        let unique: BTreeSet<&str> = of_arch.flat_map(|file| &file.versions).map(String::as_str).collect();
+        let mut versions: Vec<&str> = unique.into_iter().collect();
         // The set is in text order, where 12.10 precedes 12.9.
         versions.sort_by_key(|version| version_numbers(version));
         versions

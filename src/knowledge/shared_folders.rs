@@ -93,11 +93,15 @@ impl SharedFolders {
 
     /// Whether a shell word sets a search path, as in `PATH=/opt/bin:$PATH`.
     pub fn sets_search_path(&self, word: &[u8]) -> bool {
-        let word = word.trim_ascii_start();
-        let word = word.strip_prefix(b"\"").or(word.strip_prefix(b"'")).unwrap_or(word);
+        let quoted = word.trim_ascii_start();
+        let assignment = quoted
+            .strip_prefix(b"\"")
+            .or(quoted.strip_prefix(b"'"))
+            .unwrap_or(quoted);
         let mut names = self.search_variables.iter();
         names.any(|name| {
-            word.strip_prefix(name.as_bytes())
+            assignment
+                .strip_prefix(name.as_bytes())
                 .is_some_and(|rest| rest.starts_with(b"="))
         })
     }

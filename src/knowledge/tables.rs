@@ -6,8 +6,7 @@ use super::advice::{GeneralAdvice, InstallSource};
 use super::api::CuptiApi;
 use super::build_steps::BuildStepTable;
 use super::catalog::DataFile;
-use super::csv_table::csv_rows;
-use super::data_files::built_in_files;
+use super::data_files::{built_in_files, csv_rows};
 use super::dead_weight::DeadWeightTable;
 use super::framework_wheels::FrameworkWheels;
 use super::function_table::{FunctionSpan, FunctionTable};
@@ -134,10 +133,13 @@ pub struct ProfiledFramework {
 impl KnowledgeTables {
     /// The last release of a framework up to a version; without one, the newest.
     pub fn framework_release(&self, package: &str, until: Option<&[u32]>) -> Option<&FrameworkRelease> {
-        let rows = self.framework_releases.iter().filter(|row| row.package == package);
-        let rows = rows.map(|row| (version_numbers(&row.version), row));
-        let rows = rows.filter(|(version, _)| until.is_none_or(|until| version.as_slice() <= until));
-        rows.max_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, row)| row)
+        self.framework_releases
+            .iter()
+            .filter(|row| row.package == package)
+            .map(|row| (version_numbers(&row.version), row))
+            .filter(|(version, _)| until.is_none_or(|until| version.as_slice() <= until))
+            .max_by(|(one, _), (other, _)| one.cmp(other))
+            .map(|(_, row)| row)
     }
 
     /// The API with this id.
@@ -171,10 +173,9 @@ impl KnowledgeTables {
     /// Whether this CUDA release exists, as far as known; 12.7, for example, is a gap between known releases.
     pub fn was_released(&self, cuda: (u32, u32)) -> bool {
         let (drivers, toolkits) = (self.drivers.iter(), self.toolkits.iter());
-        let known = drivers
+        let known: BTreeSet<(u32, u32)> = drivers
             .map(|row| &row.cuda)
-            .chain(toolkits.map(|toolkit| &toolkit.cuda));
-        let known: BTreeSet<(u32, u32)> = known
+            .chain(toolkits.map(|toolkit| &toolkit.cuda))
             .filter_map(|version| match version_numbers(version).as_slice() {
                 [major, minor, ..] => Some((*major, *minor)),
                 _ => None,

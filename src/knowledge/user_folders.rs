@@ -196,8 +196,8 @@ pub fn read_long_text_file(path: &Path, limit: u64) -> Result<String, TextMistak
         bytes.drain(..3);
     }
     String::from_utf8(bytes).map_err(|error| {
-        let before = error.as_bytes().get(..error.utf8_error().valid_up_to());
-        let before = String::from_utf8_lossy(before.unwrap_or_default());
+        let valid = error.as_bytes().get(..error.utf8_error().valid_up_to());
+        let before = String::from_utf8_lossy(valid.unwrap_or_default());
         let number = |count: usize| u32::try_from(count + 1).unwrap_or(u32::MAX);
         let place = TextPosition {
             line: number(before.matches('\n').count()),

@@ -125,12 +125,13 @@ impl<'t> YamlText<'t> {
             let end = usize::try_from(from.checked_add(bytes)?).ok()?;
             self.text.get(usize::try_from(from).ok()?..end)
         });
-        let word = text.and_then(|text| text.lines().next());
-        // A list or a map has no word.
-        let word = word.filter(|word| !word.starts_with(['[', '{', '&', '*', '|', '>']));
-        word.map_or_else(String::new, |word| {
-            format!(", found {}", word.chars().take(SHOWN).collect::<String>())
-        })
+        match text.and_then(|text| text.lines().next()) {
+            // A list or a map has no word.
+            Some(word) if !word.starts_with(['[', '{', '&', '*', '|', '>']) => {
+                format!(", found {}", word.chars().take(SHOWN).collect::<String>())
+            }
+            _ => String::new(),
+        }
     }
 }
 

@@ -31,10 +31,10 @@ pub(crate) fn tell_cure(
     conditions: &GatherOptions,
     options: &[(&str, String)],
 ) {
-    let image = quote_shell(&audit.facts.image.reference);
-    let image = options.iter().fold(image, |words, (option, value)| {
-        format!("{words} {option} {}", quote_shell(value))
-    });
+    let mut image = quote_shell(&audit.facts.image.reference);
+    for (option, value) in options {
+        image.extend([" ", *option, " ", &quote_shell(value)]);
+    }
     let fixing = CureRequest {
         knowledge,
         conditions,
@@ -57,7 +57,7 @@ struct CureRequest<'a> {
 fn find_cure(audit: &AuditedImage, fixing: &CureRequest<'_>) -> Option<Cure> {
     // What a program would ask for that is not in the image is unknown.
     let is_missing = |failure: &CommandFailure| failure.missing.is_some();
-    if !audit.asks_for_library() || audit.facts.answers.command_failure.as_ref().is_some_and(is_missing) {
+    if !audit.requests_library() || audit.facts.answers.command_failure.as_ref().is_some_and(is_missing) {
         return None;
     }
     let in_doubt = |plan: &&Plan| plan.verdict == Verdict::Warn && plan.lacks_cupti(&audit.facts);
@@ -120,12 +120,12 @@ impl Cure {
             return Self::by_build(audit, plan, &chosen, &context.system, fixing);
         }
         // `slim` writes a layer, so no program of the image is needed.
-        let request = PatchRequest {
+        let of_layer = PatchRequest {
             form: PatchForm::Layer,
             drops: DropChoice::Nothing,
             ..request
         };
-        Self::from_outside(audit, plan, &choose_outside_patch(request).ok()?, fixing)
+        Self::from_outside(audit, plan, &choose_outside_patch(of_layer).ok()?, fixing)
     }
 
     /// The cure by a build; `None` if it would fix nothing.
@@ -146,10 +146,15 @@ impl Cure {
         let library_path = patch.library_path.iter();
         instructions.extend(library_path.map(|path| format!("ENV LD_LIBRARY_PATH={}", quote::quote_env(&path.value))));
         let is_opened = |link: &PatchedLink| {
-            let mut wants = audit.facts.answers.consumers.iter().map(|consumer| &consumer.wants);
             // Beside a package's library, a link has the name that a program opens.
-            let is_bare = |wants: &[u8]| patch.package.is_some() && wants == link.at.name();
-            wants.any(|wants| **wants == *link.at.absolute() || is_bare(wants))
+            let is_bare = |name: &[u8]| patch.package.is_some() && name == link.at.name();
+            let mut names = audit
+                .facts
+                .answers
+                .consumers
+                .iter()
+                .map(|consumer| &consumer.requested_name);
+            names.any(|name| **name == *link.at.absolute() || is_bare(name))
         };
         let how = if commands.is_empty() && instructions.is_empty() {
             "; cupti-audit dockerfile writes how"
@@ -294,8 +299,10 @@ fn words(patch: &ImagePatch) -> String {
     if patch.package.is_none() && patch.source.is_none() {
         return patch.title.clone();
     }
-    let because = patch.release.as_ref().map(|release| release.because.as_str());
-    let because = because.unwrap_or("nothing in the image asks for another release");
+    let because = match &patch.release {
+        Some(release) => release.because.as_str(),
+        None => "nothing in the image asks for another release",
+    };
     format!("{}: {because}", patch.title)
 }
 
@@ -304,7 +311,7 @@ fn words(patch: &ImagePatch) -> String {
 fn distance(finding: &Finding, facts: &ImageFacts) -> u8 {
     match finding.explains {
         _ if finding.first_cause => 0,
-        Some(Explains::Program) if asks_for_unknown_name(finding, facts) => 1,
+        Some(Explains::Program) if requests_unknown_name(finding, facts) => 1,
         Some(Explains::Copy) => 2,
         Some(Explains::Program | Explains::Start) => 3,
         _ => 4,
@@ -313,7 +320,7 @@ fn distance(finding: &Finding, facts: &ImageFacts) -> u8 {
 
 /// Whether the program of a finding requests a name that no copy has. A copy has its soname, for which `ldconfig`
 /// creates a link, and the names of links beside it.
-fn asks_for_unknown_name(finding: &Finding, facts: &ImageFacts) -> bool {
+fn requests_unknown_name(finding: &Finding, facts: &ImageFacts) -> bool {
     let rootfs = &facts.contexts.as_is.rootfs;
     let is_there = |name: &[u8]| {
         let beside = |copy: &CuptiCopy| copy.real_path.parent().join(name).absolute();
@@ -322,7 +329,7 @@ fn asks_for_unknown_name(finding: &Finding, facts: &ImageFacts) -> bool {
     };
     let is_named = |consumer: &&CuptiConsumer| finding.locations.iter().any(|place| place.path == consumer.object);
     let mut named = facts.answers.consumers.iter().filter(is_named);
-    named.any(|consumer| !is_there(RootPath::new(&consumer.wants).name()))
+    named.any(|consumer| !is_there(RootPath::new(&consumer.requested_name).name()))
 }
 
 /// The command that writes the patch as a Dockerfile.

@@ -130,7 +130,7 @@ impl Serialize for CuptiReport<'_> {
         fields.serialize_entry("dangling_links", &JsonList(dangling))?;
         fields.serialize_entry(
             "apis",
-            &JsonList(|| facts.answers.apis.iter().map(|asker| apis(facts, asker))),
+            &JsonList(|| facts.answers.apis.iter().map(|process| apis(facts, process))),
         )?;
         fields.end()
     }
@@ -191,14 +191,12 @@ fn undecided(facts: &ImageFacts) -> impl Iterator<Item = Value> {
         let why = consumer.undecided_words()?;
         Some(undecided_program(Some(&consumer.object), why, &[]))
     });
-    let name = "the name that it opens is not known";
-    let openers = facts.answers.undecided.iter();
-    let openers = openers.map(|opener| {
-        let why = opener
-            .after
-            .as_ref()
-            .map(|what| format!("it depends on what is there before it: {what}"));
-        undecided_program(Some(&opener.object), why.as_deref().unwrap_or(name), &opener.holds)
+    let openers = facts.answers.undecided.iter().map(|opener| {
+        let why = match &opener.after {
+            Some(what) => format!("it depends on what is there before it: {what}"),
+            None => "the name that it opens is not known".to_owned(),
+        };
+        undecided_program(Some(&opener.object), &why, &opener.holds)
     });
     plain.chain(consumers).chain(openers)
 }
@@ -266,15 +264,15 @@ fn copy(copy: &CuptiCopy) -> Value {
 fn consumer(consumer: &CuptiConsumer) -> Value {
     let ByWorld { as_is, nvidia } = &consumer.outcome;
     // If the unchanged image gives no path, this is the path under the container runtime; `outcome` tells which.
-    let gets = if as_is.answer.is_loaded() { as_is } else { nvidia };
-    let file = gets.answer.file();
-    let missing_symbols = gets.missing_symbols.iter();
+    let outcome = if as_is.answer.is_loaded() { as_is } else { nvidia };
+    let file = outcome.answer.file();
+    let missing_symbols = outcome.missing_symbols.iter();
     json!({
         "name": consumer.name,
         "object": consumer.object.to_string(),
-        "asks": consumer.asks.name(),
-        "for": escape_bytes(&consumer.wants),
-        "outcome": map_worlds(&consumer.outcome, |gets| gets.answer.outcome().name()),
+        "asks": consumer.request_kind.name(),
+        "for": escape_bytes(&consumer.requested_name),
+        "outcome": map_worlds(&consumer.outcome, |outcome| outcome.answer.outcome().name()),
         "path": file.map(|file| escape_bytes(&file.path)),
         "how": file.map(|file| file.how.name()),
         "required": consumer.required.name(),
@@ -299,25 +297,25 @@ fn python(used: &PythonUse) -> Value {
 }
 
 /// The APIs that a process can use: a consumer, or without `consumer` a plain process without its own search paths.
-fn apis(facts: &ImageFacts, asker: &CuptiProcess) -> Value {
-    let consumer = asker.consumer.and_then(|number| facts.answers.consumers.get(number));
+fn apis(facts: &ImageFacts, process: &CuptiProcess) -> Value {
+    let consumer = process.consumer.and_then(|number| facts.answers.consumers.get(number));
     let apis = facts.tables.apis.iter();
     let usable = apis.map(|api| {
-        let usable = map_worlds(&asker.reach, |reach| reach.usable(&api.id).name());
+        let usable = map_worlds(&process.reach, |reach| reach.usable(&api.id).name());
         (api.id.clone(), usable)
     });
     json!({
         "consumer": consumer.map(|consumer| &consumer.name),
         "object": consumer.map(|consumer| consumer.object.to_string()),
         "usable": usable.collect::<Value>(),
-        "libraries": asker.reach.as_is.companions.iter().map(companion).collect::<Value>(),
+        "libraries": process.reach.as_is.companions.iter().map(companion).collect::<Value>(),
     })
 }
 
 fn companion(companion: &CompanionLookup) -> Value {
     json!({
         "name": escape_bytes(&companion.name),
-        "asked_by": companion.got.name(),
+        "asked_by": companion.requester.name(),
         "outcome": companion.answer.outcome().name(),
         "path": companion.answer.real_path().map(ToString::to_string),
         "how": companion.answer.file().map(|file| file.how.name()),

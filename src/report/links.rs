@@ -40,8 +40,10 @@ pub(super) fn asked_words(links: &ObjectLinks) -> Vec<String> {
 
 /// The report of one image, version 1 of the contract.
 pub(super) fn links_json(audit: &AuditedImage, links: &ObjectLinks, findings: &Value) -> Value {
-    let driver = links.from_driver.iter();
-    let driver = driver.map(|(name, count)| json!({"name": escape_bytes(name), "needed_by": count}));
+    let driver = links
+        .from_driver
+        .iter()
+        .map(|(name, count)| json!({"name": escape_bytes(name), "needed_by": count}));
     json!({
         "schema": SCHEMA,
         "tool": program_version(),
@@ -64,8 +66,10 @@ pub(super) fn links_json(audit: &AuditedImage, links: &ObjectLinks, findings: &V
 }
 
 fn lack(lack: &LackedLibrary) -> Value {
-    let needed_by = lack.needed_by.iter();
-    let needed_by = needed_by.map(|(path, layer)| json!({"path": path.to_string(), "layer": layer}));
+    let needed_by = lack
+        .needed_by
+        .iter()
+        .map(|(path, layer)| json!({"path": path.to_string(), "layer": layer}));
     json!({
         "name": escape_bytes(&lack.name),
         "version": lack.version.as_deref().map(escape_bytes),

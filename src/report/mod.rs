@@ -29,13 +29,13 @@ pub mod pages {
 }
 pub mod rules;
 pub(crate) mod sarif;
-pub(crate) mod schemas;
 pub(crate) mod text;
 mod text_layout;
 pub(crate) mod tree;
 mod words;
 mod writer;
 
+pub(crate) use json_parts::SCHEMAS;
 pub(crate) use page::Page;
 pub(crate) use text_layout::wrap_lines;
 pub(crate) use words::verdict_line;

@@ -67,11 +67,13 @@ pub fn raise_words(rule: &Rule, phases: &[Phase]) -> Vec<String> {
         }
     }
     let of_rule = conditions.iter().map(|words| raise_sentence(rule, phases, words));
-    let failing = phases.iter().filter(|phase| {
+    let mut failing: Vec<&str> = Vec::new();
+    for phase in phases {
         let usual = phase_severity(rule, phase);
-        usual < Some(Severity::Error) && may_fail_phase(rule, phase, usual)
-    });
-    let failing: Vec<&str> = failing.map(|phase| phase.name.as_str()).collect();
+        if usual < Some(Severity::Error) && may_fail_phase(rule, phase, usual) {
+            failing.push(&phase.name);
+        }
+    }
     let of_plan = (!failing.is_empty()).then(|| {
         let phases = failing.join(" and ");
         format!("if the image is not ready for the phase because of this: error for {phases}")
@@ -91,10 +93,11 @@ fn raise_sentence(rule: &Rule, phases: &[Phase], condition: &str) -> String {
         own.map(|raise| raise.severity).max()
     };
     let of_severity = |severity: Severity| {
-        let asked = phases
+        let asked: Vec<&str> = phases
             .iter()
-            .filter(|phase| phase_severity(rule, phase).is_some() && of_phase(phase) == Some(severity));
-        let asked: Vec<&str> = asked.map(|phase| phase.name.as_str()).collect();
+            .filter(|phase| phase_severity(rule, phase).is_some() && of_phase(phase) == Some(severity))
+            .map(|phase| phase.name.as_str())
+            .collect();
         // Without a phase, every raise applies.
         let highest = raises().map(|raise| raise.severity).max();
         let is_unasked = rule.severity.is_some_and(|usual| usual < severity) && highest == Some(severity);

@@ -28,11 +28,9 @@ pub(crate) struct ResolutionTree<'a> {
 
 /// The tree as text; with `verbose`, each object with its search.
 pub(crate) fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
-    let mut out = String::new();
     let resolution = tree.resolution;
-    let _ = writeln!(
-        out,
-        "{}  {}",
+    let title = format!(
+        "{}  {}\n",
         styled(BOLD, escape::escape_bytes(tree.root.as_bytes())),
         styled(DIM, format!("world {}", tree.world.name()))
     );
@@ -40,7 +38,7 @@ pub(crate) fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
         tree,
         shown: BTreeSet::new(),
         verbose,
-        out,
+        out: title,
     };
     // The loader maps preloaded objects before the program's dependencies, so they come first.
     for number in (0..resolution.objects.len()).filter(|number| is_preload(resolution, *number)) {

@@ -193,23 +193,23 @@ pub(super) fn soname_words(copy: &CuptiCopy) -> String {
 
 /// How a consumer requests which name, such as `links libcupti.so.12`.
 pub(super) fn request_words(consumer: &CuptiConsumer) -> String {
-    let verb = match consumer.asks {
+    let verb = match consumer.request_kind {
         RequestKind::Needed => "links",
         RequestKind::Dlopen => "opens",
     };
-    format!("{verb} {}", escape::escape_bytes(&consumer.wants))
+    format!("{verb} {}", escape::escape_bytes(&consumer.requested_name))
 }
 
 /// The search stage that found a consumer's library.
-fn way_words(gets: &ConsumerOutcome) -> String {
-    gets.answer.way().unwrap_or_default()
+fn way_words(outcome: &ConsumerOutcome) -> String {
+    outcome.answer.way().unwrap_or_default()
 }
 
 /// The result of a consumer in the unchanged image; its first words are coloured.
 pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> Line {
-    let gets = &consumer.outcome.as_is;
+    let outcome = &consumer.outcome.as_is;
     let under_runtime = consumer.outcome.nvidia.answer.outcome();
-    let (tone, word, rest) = match (consumer.unreachable(), gets.answer.outcome(), under_runtime) {
+    let (tone, word, rest) = match (consumer.unreachable(), outcome.answer.outcome(), under_runtime) {
         (Some(why), ..) => (ReportTone::Doubtful, "is imported by no Python", format!(": {why}")),
         _ if let Some(why) = &consumer.open => (ReportTone::Doubtful, "may get it or not", format!(": {why}")),
         _ if let Some(failure) = consumer.start_failure() => {
@@ -225,13 +225,13 @@ pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> Line {
             (ReportTone::Doubtful, "gets it", rest)
         }
         (_, RequestOutcome::Loaded, _) => {
-            let path = gets
+            let path = outcome
                 .answer
                 .file()
                 .map(|file| escape::escape_bytes(&file.path))
                 .unwrap_or_default();
             let other = consumer.other_copies.as_ref().map(|why| format!("; {why}"));
-            let rest = format!(" {path}, through {}{}", way_words(gets), other.unwrap_or_default());
+            let rest = format!(" {path}, through {}{}", way_words(outcome), other.unwrap_or_default());
             (ReportTone::Good, "gets", rest)
         }
         (.., RequestOutcome::Loaded) => {
@@ -241,7 +241,7 @@ pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> Line {
         _ => (
             ReportTone::Bad,
             "does not get it",
-            format!(": {}", gets.answer.message()),
+            format!(": {}", outcome.answer.message()),
         ),
     };
     Line::default().with(tone.style(), word).and(rest)
@@ -254,11 +254,11 @@ pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> Line {
         .how
         .map(|how| how.text(&ObjectNames::default()))
         .unwrap_or_default();
-    let users = copy
+    let consumers = copy
         .used_by
         .iter()
         .filter_map(|number| facts.answers.consumers.get(*number));
-    let users = joined(users.map(|user| &*user.name), ", ");
+    let users = joined(consumers.map(|user| &*user.name), ", ");
     let used = if users.is_empty() {
         String::new()
     } else {

@@ -133,7 +133,7 @@ fn ours(facts: &ImageFacts, path: &str) -> Said {
     let Some(consumer) = consumers.find(|consumer| consumer.object.to_string() == path) else {
         return Said::Silent;
     };
-    match &consumer.outcome.as_is.answer.got {
+    match &consumer.outcome.as_is.answer.result {
         Ok(file) => Said::Gets(String::from_utf8_lossy(&file.path).into_owned()),
         Err(failure) => Said::Fails(failure.message.clone()),
     }

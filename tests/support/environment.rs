@@ -139,7 +139,7 @@ impl Environment {
         let facts = self.facts(world);
         let mut consumers = facts.answers.consumers.iter();
         let gets = &consumers.find(|found| found.name == consumer).unwrap();
-        match &gets.outcome.as_is.answer.got {
+        match &gets.outcome.as_is.answer.result {
             Ok(file) => Answer::Opened(file.real_path.to_string()),
             Err(failure) => Answer::Failed(failure.message.clone()),
         }

@@ -109,7 +109,7 @@ impl Judge<'_> {
 
     /// The CUPTI that the consumer gets: its path, or the loader's message.
     fn consumer(&self, consumer: &CuptiConsumer) -> Answer {
-        let function = match consumer.asks {
+        let function = match consumer.request_kind {
             RequestKind::Needed => None,
             RequestKind::Dlopen => Some("open_cupti"),
         };
@@ -190,7 +190,7 @@ pub fn objects(resolution: &LoadResolution) -> Vec<String> {
 
 fn consumer_gets(context: &ProcessContext, consumer: &CuptiConsumer) -> Answer {
     let gets = consumer.outcome.get(context.world);
-    match (&gets.answer.got, gets.other_failures.first()) {
+    match (&gets.answer.result, gets.other_failures.first()) {
         (Ok(file), None) => Answer::Opened {
             path: text(&file.path),
             objects: Vec::new(),

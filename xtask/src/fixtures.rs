@@ -57,8 +57,7 @@ pub fn check() -> Result<String, Box<dyn Error>> {
     if lines.is_empty() {
         return Ok(format!("{} files are as their sources say\n", wanted.len()));
     }
-    let lines = lines.join("\n");
-    Err(format!("{lines}\nrun `cargo xtask fixtures` to remake them").into())
+    Err(format!("{}\nrun `cargo xtask fixtures` to remake them", lines.join("\n")).into())
 }
 
 /// The files that the sources generate.

@@ -134,11 +134,12 @@ fn read_crate(folder: &Path) -> Result<BTreeMap<ModulePath, FileImports>, Box<dy
 /// The source without comments and without the tests at its end.
 pub fn code_of(text: &str) -> String {
     // Tests are at the end of a file, so everything before them is code.
-    let code = text.split("#[cfg(test)]\nmod tests {").next();
-    let lines = code.unwrap_or_default().lines();
+    let before_tests = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     // Also cuts a URL in a string, which is not an import.
-    let code = lines.map(|line| line.split("//").next().unwrap_or_default());
-    code.collect::<Vec<_>>().join("\n")
+    let lines = before_tests
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or_default());
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn imports_of(module: &ModulePath, text: &str, modules: &BTreeSet<ModulePath>) -> FileImports {
@@ -148,8 +149,7 @@ fn imports_of(module: &ModulePath, text: &str, modules: &BTreeSet<ModulePath>) -
     for statement in text.split(';') {
         // The text before `use` in its line gives the visibility.
         let (before, tree) = statement.rsplit_once("use ").unwrap_or((statement, ""));
-        let visibility = before.rsplit(['\n', '}']).next().unwrap_or_default();
-        let visibility = visibility.trim();
+        let visibility = before.rsplit(['\n', '}']).next().unwrap_or_default().trim();
         let public = visibility.starts_with("pub");
         if tree.is_empty() || !(public || visibility.is_empty()) {
             rest.push_str(statement);
@@ -289,12 +289,12 @@ fn find_circles(folder: &str, edges: &FileEdges<'_>) -> Vec<String> {
     };
     // All members of a cycle find the same one, and the set deduplicates it.
     let circles: BTreeSet<Vec<String>> = edges.keys().map(circle).collect();
-    let circles = circles.iter().filter(|members| members.len() > CIRCLE);
     let words = |members: &Vec<String>| {
         let (count, names) = (members.len(), members.join(", "));
         format!("{folder}: {count} files in a circle: {names}")
     };
-    circles.map(words).collect()
+    let too_large = circles.iter().filter(|members| members.len() > CIRCLE);
+    too_large.map(words).collect()
 }
 
 fn reached_from<'f>(file: &'f ModulePath, edges: &FileEdges<'f>) -> BTreeSet<&'f ModulePath> {

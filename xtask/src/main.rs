@@ -32,8 +32,8 @@ style --list      the same with the places
 style --check     the same; the exit code is 1 above a limit of xtask/src/style.rs";
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["fixtures"] => fixtures::write(),
         ["fixtures", "--check"] => fixtures::check(),

@@ -46,11 +46,12 @@ pub fn count() -> Result<String, Box<dyn Error>> {
 }
 
 fn public_name(line: &str) -> Option<String> {
-    let words = line
+    let mut words = line
         .trim_start()
         .strip_prefix("pub ")?
-        .split(|c: char| !c.is_alphanumeric() && c != '_');
-    let mut words = words.skip_while(|word| !ITEMS.contains(word)).peekable();
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .skip_while(|word| !ITEMS.contains(word))
+        .peekable();
     // `pub const fn` is a function.
     let item = words.next()?;
     let name = words.next_if(|word| item != "const" || *word != "fn");

@@ -15,8 +15,8 @@ const SMALL_FILE: usize = 30;
 const HABITS: [(&str, usize); 4] = [
     ("closures bound by let in 1,000 lines", 5),
     ("match ()", 0),
-    ("names bound twice in a block", 128),
-    ("files under 30 lines", 27),
+    ("names bound twice in a block", 60),
+    ("files under 30 lines", 20),
 ];
 
 #[derive(Default)]

@@ -52,20 +52,21 @@ pub fn tools_page(known: &Knowledge) -> String {
     for consumer in &known.consumers {
         let (name, object) = (&consumer.name, &consumer.object);
         let evidence = consumer.evidence.as_ref().map(evidence_words).unwrap_or_default();
-        let (asks, without) = (asks_words(consumer), impact_words(consumer.required));
-        let _ = writeln!(out, "| {name} | `{object}` | {asks} | {without} | {evidence} |");
+        let (request, without) = (request_words(consumer), impact_words(consumer.required));
+        let _ = writeln!(out, "| {name} | `{object}` | {request} | {without} | {evidence} |");
     }
     out.push_str(TOOLS);
     for tool in &known.profilers {
         let said = &tool.profile;
         let names: Vec<String> = tool.names().map(|name| format!("`{name}`")).collect();
-        let names = names.join(" ");
         let cupti = cupti_need_words(said.cupti);
         let evidence = tool_evidence(known, tool);
         let _ = writeln!(
             out,
-            "| {} | {names} | {cupti} | {} | {evidence} |",
-            said.name, said.gives
+            "| {} | {} | {cupti} | {} | {evidence} |",
+            said.name,
+            names.join(" "),
+            said.gives
         );
     }
     out.push_str(RELEASES);
@@ -110,14 +111,14 @@ pub fn tools_page(known: &Knowledge) -> String {
     out
 }
 
-fn asks_words(consumer: &ConsumerProfile) -> String {
-    let asks = match (consumer.asks, consumer.names.as_slice()) {
+fn request_words(consumer: &ConsumerProfile) -> String {
+    let request = match (consumer.request_kind, consumer.names.as_slice()) {
         (RequestKind::Needed, _) => "is linked with it".to_owned(),
         (RequestKind::Dlopen, []) => "opens the library names that its file contains".to_owned(),
         (RequestKind::Dlopen, names) => format!("opens `{}`", names.join("`, `")),
     };
     let elsewhere = consumer.looks_elsewhere.as_ref();
-    elsewhere.map_or(asks.clone(), |place| format!("{asks}; also looks {place}"))
+    elsewhere.map_or(request.clone(), |place| format!("{request}; also looks {place}"))
 }
 
 fn impact_words(impact: FailureImpact) -> &'static str {
@@ -133,11 +134,8 @@ fn evidence_words(evidence: &ProfileEvidence) -> String {
 }
 
 fn tool_evidence(known: &Knowledge, tool: &Profiler) -> String {
-    let program = tool.profile.consumer.as_deref();
-    let program = known
-        .consumers
-        .iter()
-        .find(|consumer| Some(consumer.id.as_str()) == program);
+    let id = tool.profile.consumer.as_deref();
+    let program = known.consumers.iter().find(|consumer| Some(consumer.id.as_str()) == id);
     let of_program = program.map(|program| format!("as {}", program.name));
     let own = tool.profile.evidence.as_ref().map(evidence_words);
     own.or(of_program).unwrap_or_default()

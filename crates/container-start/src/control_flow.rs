@@ -215,9 +215,9 @@ impl Reader<'_> {
             state.set_text(&name, hole);
             return self.run_some_rounds(&command.body, state);
         }
-        let mut items = items.iter();
+        let mut rounds = items.iter();
         self.run_loop(&command.body, state, |_, mut states| {
-            let item = items.next();
+            let item = rounds.next();
             for state in &mut states {
                 state.status = Some(item.is_some());
                 item.into_iter().for_each(|item| state.set_text(&name, item));

@@ -108,14 +108,14 @@ impl Reader<'_> {
                     }
                 }
                 WordPart::SingleQuoted { value, dollar } => {
-                    let text = value.slice(&state.script.text);
+                    let written = value.slice(&state.script.text);
                     // Inside double quotes, single quotes are literal and their content is expanded.
-                    let is_expanded = context.is_quoted() && text.contains(['$', '`', '\\']);
+                    let is_expanded = context.is_quoted() && written.contains(['$', '`', '\\']);
                     let text = match dollar {
                         false if is_expanded => self.hole("a text in quotes within quotes"),
-                        false if context.is_quoted() => format!("'{text}'"),
+                        false if context.is_quoted() => format!("'{written}'"),
                         true if !state.shell.is_bash() => self.hole("a text in $''"),
-                        _ => text.to_owned(),
+                        _ => written.to_owned(),
                     };
                     self.mark(&text, Context::Quoted, state)
                 }

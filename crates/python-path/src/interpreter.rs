@@ -392,9 +392,14 @@ impl<'r> FolderList<'r> {
             return;
         };
         // Sorted by name, as in site.py.
-        let names = self.rootfs.children(found.node).map(|(name, _)| name);
-        let names: Vec<&[u8]> = names.filter(|name| name.ends_with(b".pth")).take(FOLDERS).collect();
-        for name in names {
+        let path_files: Vec<&[u8]> = self
+            .rootfs
+            .children(found.node)
+            .map(|(name, _)| name)
+            .filter(|name| name.ends_with(b".pth"))
+            .take(FOLDERS)
+            .collect();
+        for name in path_files {
             self.add_path_file(site, name);
         }
     }
@@ -419,8 +424,8 @@ impl<'r> FolderList<'r> {
     /// Evaluates a line of code in a `.pth` file. The hook of setuptools adds single packages after all folders; any
     /// other code is only recorded. Returns false if Python would stop reading the file.
     fn run_code(&mut self, site: &RootPath, file: &RootPath, line: &[u8]) -> bool {
-        let module = line.get(b"import ".len()..).unwrap_or_default();
-        let module = module.split(|byte| b"; ,".contains(byte)).next().unwrap_or_default();
+        let imported = line.get(b"import ".len()..).unwrap_or_default();
+        let module = imported.split(|byte| b"; ,".contains(byte)).next().unwrap_or_default();
         let hook = site.join(&[module, b".py"].concat()).absolute();
         let Some(text) = self
             .rootfs

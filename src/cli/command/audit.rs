@@ -276,11 +276,11 @@ impl ImageAuditor<'_> {
         platform: Option<&Platform>,
         place: RunPosition,
     ) -> Result<AuditedImage, String> {
-        let facts = match self.question {
+        let read = match self.question {
             AuditQuestion::Running(container) => self.reader.read_running(container),
             _ => self.reader.read(image, platform),
         };
-        let facts = facts.map_err(|error| error.to_string())?;
+        let facts = read.map_err(|error| error.to_string())?;
         let environment = &self.args.read.start.environment;
         let mut audit = match self.question {
             AuditQuestion::Library | AuditQuestion::Running(_) => {

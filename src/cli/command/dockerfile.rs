@@ -128,9 +128,8 @@ impl DockerfileArgs {
         let existing = ExistingOutput::with_force(self.force);
         // A hyphen means standard output, as for the reports of an audit.
         self.file = self.file.take().filter(|file| file.as_os_str() != "-");
-        let files = self.file.iter().chain(&self.cloudbuild);
-        let files: Vec<&Path> = files.map(PathBuf::as_path).collect();
-        output_file::check_writable(&files, existing)?;
+        let outputs: Vec<&Path> = self.file.iter().chain(&self.cloudbuild).map(PathBuf::as_path).collect();
+        output_file::check_writable(&outputs, existing)?;
         let prepared = PreparedCommand::new(&mut self.read, &self.platform, self.progress.bars())?;
         let phases = match &self.phase {
             Some(name) => vec![prepared.knowledge.phase(name)?],
@@ -139,8 +138,8 @@ impl DockerfileArgs {
         let gpus = prepared.knowledge.tables.gpus.find_all(&self.target.gpus)?;
         let jobs = VertexJobs::new(&self.vertex, &phases, &prepared.knowledge)?;
         let job_files = jobs.as_ref().map(VertexJobs::files).unwrap_or_default();
-        let files: Vec<&Path> = job_files.iter().map(PathBuf::as_path).collect();
-        output_file::check_writable(&files, existing)?;
+        let job_paths: Vec<&Path> = job_files.iter().map(PathBuf::as_path).collect();
+        output_file::check_writable(&job_paths, existing)?;
         let facts = prepared.read(&self.image_name)?;
         let source = self
             .from
@@ -164,10 +163,11 @@ impl DockerfileArgs {
             gpus,
             base: base(&self, facts)?,
         };
-        let targets = phases.iter().map(|phase| asked.target(phase));
-        let targets: Vec<DockerfileTarget<'_>> = targets.collect::<Result<_, _>>()?;
-        let job_texts = jobs.map(|jobs| jobs.write(facts, &targets));
-        let job_texts = job_texts.transpose()?;
+        let mut targets: Vec<DockerfileTarget<'_>> = Vec::new();
+        for phase in &phases {
+            targets.push(asked.target(phase)?);
+        }
+        let job_texts = jobs.map(|jobs| jobs.write(facts, &targets)).transpose()?;
         let (text, cloudbuild) = match targets.as_slice() {
             [target] if self.phase.is_some() => (dockerfile::write_phase(target)?, None),
             _ => project::write_project(&asked, targets)?,
@@ -221,8 +221,10 @@ impl<'a> DockerfileInputs<'a> {
     /// The target for one phase.
     fn target(&'a self, phase: &'a Phase) -> Result<DockerfileTarget<'a>, CommandError> {
         let builder = self.args.with_builder.then(|| project::pytorch_builder(phase));
-        let plan = self.audit.plan(&phase.name);
-        let plan = plan.ok_or_else(|| format!("{} was not judged", phase.name))?;
+        let plan = self
+            .audit
+            .plan(&phase.name)
+            .ok_or_else(|| format!("{} was not judged", phase.name))?;
         let request = PatchRequest {
             target: self.facts,
             phase,
@@ -255,8 +257,8 @@ impl<'a> DockerfileInputs<'a> {
             .into());
         }
         // The targets of a project share a stage with the files of a package.
-        let installed = chosen.patch.package.is_some().then(|| chosen.patch.clone());
-        let installed = installed.filter(|_| self.args.all_phases);
+        let shares_stage = self.args.all_phases && chosen.patch.package.is_some();
+        let installed = shares_stage.then(|| chosen.patch.clone());
         if let Some(installed) = &installed {
             let considered = std::mem::take(&mut chosen.considered);
             chosen = ChosenPatch {
@@ -277,8 +279,7 @@ impl<'a> DockerfileInputs<'a> {
 /// The image to copy from: its name for `FROM`, and its facts.
 fn read_source(prepared: &PreparedCommand, from: &str) -> Result<(String, ImageFacts), CommandError> {
     let facts = prepared.read(from)?;
-    let name = image_name::image_name_for_from(&facts.image)?;
-    let name = name
+    let name = image_name::image_name_for_from(&facts.image)?
         .ok_or_else(|| format!("{from} has no name that FROM could take; name an image of a registry or an engine"))?;
     Ok((name, facts))
 }

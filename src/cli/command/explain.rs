@@ -145,8 +145,8 @@ fn unknown(question: &str, knowledge: &Knowledge, known: &KnownErrors) -> String
     let rules = knowledge.rules.iter().map(|rule| rule.id.as_str());
     let results = known.errors.iter().filter(|error| error.number.is_some());
     let names: Vec<&str> = rules.chain(results.map(|error| error.error.as_str())).collect();
-    let shown: String = question.chars().take(SHOWN).collect();
-    let shown = escape_bytes(shown.as_bytes());
+    let beginning: String = question.chars().take(SHOWN).collect();
+    let shown = escape_bytes(beginning.as_bytes());
     if Path::new(question).is_file() {
         return format!("{shown} is a file; a log is read from standard input: cupti-audit explain < FILE");
     }

@@ -53,12 +53,13 @@ fn list_files(files: &[DataFile]) -> String {
     let width = names.iter().map(String::len).max().unwrap_or(0);
     let mut out = String::new();
     for (name, file) in names.iter().zip(files) {
-        let said = file.text.lines().find_map(|line| {
-            let own = line.strip_prefix("summary: ").or_else(|| line.strip_prefix("name: "));
-            own.or_else(|| line.strip_prefix("# "))
+        let own_words = file.text.lines().find_map(|line| {
+            line.strip_prefix("summary: ")
+                .or_else(|| line.strip_prefix("name: "))
+                .or_else(|| line.strip_prefix("# "))
         });
-        let said = escape::escape_bytes(said.unwrap_or(&file.file).as_bytes());
-        let _ = writeln!(out, "{name:width$}  {said}");
+        let summary = escape::escape_bytes(own_words.unwrap_or(&file.file).as_bytes());
+        let _ = writeln!(out, "{name:width$}  {summary}");
     }
     out
 }

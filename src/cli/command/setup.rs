@@ -9,7 +9,7 @@ use crate::cli::output_file::write_file;
 use crate::cli::terminal::{CommandError, write_result, write_verbatim};
 use crate::judge::outcome::RunExit;
 use crate::make::whole_file::ExistingOutput;
-use crate::report::schemas::SCHEMAS;
+use crate::report::SCHEMAS;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory as _, Subcommand};
 use clap_complete::Shell;
@@ -95,7 +95,7 @@ impl ManArgs {
         let mut command = Cli::command();
         // After `build`, the subcommands have the full names that users type.
         command.build();
-        let page = match &self.page {
+        let described = match &self.page {
             None => command,
             Some(name) => {
                 let found = command.find_subcommand(name).cloned();
@@ -103,9 +103,12 @@ impl ManArgs {
             }
         };
         // Printed as they are, because the renderer would join the lines of a list.
-        let notes = page.get_after_long_help().or(page.get_after_help());
-        let notes = notes.map(ToString::to_string).unwrap_or_default();
-        let page = page.after_help(None::<&str>).after_long_help(None::<&str>);
+        let notes = described
+            .get_after_long_help()
+            .or(described.get_after_help())
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let page = described.after_help(None::<&str>).after_long_help(None::<&str>);
         let mut text = Vec::new();
         Man::new(page).render(&mut text)?;
         let mut section = Roff::new();

@@ -157,17 +157,19 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
         Some(place) => place.output.create_staging_folder()?,
         None => UnfinishedFolder::new(&std::env::temp_dir()).map_err(|error| SlimError::Cannot(error.to_string()))?,
     };
-    let original = OriginalImage::read(&args.image_name, &options, folder.path());
+    let read = OriginalImage::read(&args.image_name, &options, folder.path());
     reader.bars.clear();
     // Handle errors after clearing the bars, so that no bar mixes with the message.
-    let original = original?;
+    let original = read?;
     if let Some(gpus) = &gpus {
         gpus.check_label(&original.image).map_err(SlimError::Cannot)?;
     }
-    let supplier = args.cupti_from.as_ref();
-    let supplier = supplier.map(|from| CuptiSupplier::read(from, &options, folder.path()));
+    let read_supplier = args
+        .cupti_from
+        .as_ref()
+        .map(|from| CuptiSupplier::read(from, &options, folder.path()));
     reader.bars.clear();
-    let supplier = supplier.transpose()?;
+    let supplier = read_supplier.transpose()?;
     let phases = std::slice::from_ref(&args.phase);
     let before = judge_image(
         original.facts(&options),
@@ -175,8 +177,9 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), 
         phases,
         &options.conditions.environment,
     );
-    let plan = before.plan(&args.phase);
-    let plan = plan.ok_or_else(|| SlimError::Cannot(format!("there is no phase {}", args.phase)))?;
+    let plan = before
+        .plan(&args.phase)
+        .ok_or_else(|| SlimError::Cannot(format!("there is no phase {}", args.phase)))?;
     let request = layer_request(args, &options, &before.facts, (phase, plan), supplier.as_ref());
     let prune = PruneRequest {
         request: gpus.as_ref(),
@@ -273,10 +276,11 @@ impl<'a> SlimDestination<'a> {
         let form = self.output.image_form(making.original.documents.manifest.as_deref());
         let made = build_new_image(making, form)?;
         let written = self.output.write_image(&made, making.folder)?;
-        let read = written.read_back(&made, self.output.to_string(), &making.options.index);
-        let read = read.map_err(|error| {
-            SlimError::Cannot(format!("nothing was written: what was made cannot be read: {error}"))
-        })?;
+        let read = written
+            .read_back(&made, self.output.to_string(), &making.options.index)
+            .map_err(|error| {
+                SlimError::Cannot(format!("nothing was written: what was made cannot be read: {error}"))
+            })?;
         // Audit the written bytes before they are moved into place.
         let after = audit_new_image(making, &made, read)?;
         let mut text = slim_text::describe_result(making, &made, &after);

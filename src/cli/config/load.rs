@@ -106,8 +106,7 @@ fn all_files(args: &ConfigArgs, config: &ProjectConfig) -> Vec<DataFile> {
 /// Errors: All mistakes were reported.
 pub fn load_with_errors(args: &ConfigArgs) -> Result<(Knowledge, KnownErrors), RunExit> {
     let (config, knowledge) = load_project(args)?;
-    let errors = KnownErrors::read(&all_files(args, &config), &knowledge.rule_ids());
-    let errors = errors.map_err(report_mistakes)?;
+    let errors = KnownErrors::read(&all_files(args, &config), &knowledge.rule_ids()).map_err(report_mistakes)?;
     Ok((knowledge, errors))
 }
 

@@ -318,9 +318,12 @@ impl ProjectConfig {
 fn unknown_rule(name: &str, rules: &[&str]) -> String {
     let mut near: Vec<&str> = rules.to_vec();
     near.sort_by(|a, b| strsim::jaro_winkler(name, b).total_cmp(&strsim::jaro_winkler(name, a)));
-    let near = near.into_iter().take(3).collect::<Vec<_>>().join(", ");
-    let name = escape::escape_bytes(name.as_bytes());
-    format!("there is no rule \"{name}\"; the nearest are {near}; cupti-audit rules lists all")
+    near.truncate(3);
+    format!(
+        "there is no rule \"{}\"; the nearest are {}; cupti-audit rules lists all",
+        escape::escape_bytes(name.as_bytes()),
+        near.join(", ")
+    )
 }
 
 /// A config with the source positions of its values; empty if there is none.

@@ -71,7 +71,7 @@ pub(super) fn scan_image(image: &Image, case: &ScanCase<'_>, conditions: &Gather
     scan.package_lists.retain(|list| !cached.contain(list));
     scan.found.aliases = cupti_files::find_library_aliases(knowledge.library, &scan.found, &scan.inventory.links);
     let holders = cupti_files::alias_holders(&scan.found.aliases, &scan.found, &scan.inventory.objects);
-    scan.found.askers.extend(holders);
+    scan.found.requesters.extend(holders);
     let settings = process_context::python_settings(image, &contexts.as_is);
     let python = PythonEnvironment::read(rootfs, &scan.pythons, &settings, &scan.around.distributions);
     scan.around.unmet = find_unmet(

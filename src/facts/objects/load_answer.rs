@@ -14,14 +14,14 @@ use image_linkage::path::RootPath;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadAnswer {
     /// The file that satisfies the request, or why none does.
-    pub got: Result<GotFile, LoadFailure>,
+    pub result: Result<LoadedFile, LoadFailure>,
     /// The search that led to it.
     pub search: Search,
 }
 
 /// A file that satisfies a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GotFile {
+pub struct LoadedFile {
     /// The path under which the loader opened it.
     pub path: ByteString,
     /// The path with links resolved.
@@ -44,13 +44,13 @@ pub struct LoadFailure {
 impl LoadAnswer {
     /// The answer if the request resolves to `object`.
     pub(crate) fn of_object(object: &LoadedObject, objects: &[LoadedObject]) -> Self {
-        let file = GotFile {
+        let file = LoadedFile {
             path: object.path.clone(),
             real_path: object.real_path.clone(),
             how: object.how,
         };
         Self {
-            got: Ok(file),
+            result: Ok(file),
             search: Search::new(&object.trace, objects, Some(object.how)),
         }
     }
@@ -62,7 +62,7 @@ impl LoadAnswer {
             missing_version: failure.missing_version.clone(),
         };
         Self {
-            got: Err(reason),
+            result: Err(reason),
             search: Search::new(&failure.trace, objects, None),
         }
     }
@@ -83,7 +83,7 @@ impl LoadAnswer {
             missing_version: None,
         };
         Self {
-            got: Err(failure),
+            result: Err(failure),
             search,
         }
     }
@@ -95,7 +95,7 @@ impl LoadAnswer {
 
     /// The outcome of the request.
     pub fn outcome(&self) -> RequestOutcome {
-        match &self.got {
+        match &self.result {
             Ok(_) => RequestOutcome::Loaded,
             Err(failure) => failure.outcome,
         }
@@ -103,12 +103,12 @@ impl LoadAnswer {
 
     /// Whether a file satisfies the request.
     pub fn is_loaded(&self) -> bool {
-        self.got.is_ok()
+        self.result.is_ok()
     }
 
     /// The file that satisfies the request.
-    pub fn file(&self) -> Option<&GotFile> {
-        self.got.as_ref().ok()
+    pub fn file(&self) -> Option<&LoadedFile> {
+        self.result.as_ref().ok()
     }
 
     /// The path of that file, with links resolved.
@@ -118,7 +118,7 @@ impl LoadAnswer {
 
     /// The loader's message; empty if the request succeeds.
     pub fn message(&self) -> &str {
-        self.got.as_ref().err().map_or("", |failure| &failure.message)
+        self.result.as_ref().err().map_or("", |failure| &failure.message)
     }
 
     /// How the file was found, for reports.

@@ -21,7 +21,7 @@ pub struct StartFailure {
     /// The fix, as far as the image shows one.
     pub cure: FailureCure,
     /// Whether the library itself is found, as far as known.
-    pub gets_library: bool,
+    pub finds_library: bool,
     /// The file that it would get if it started, with links resolved.
     pub would_get: Option<RootPath>,
     /// Whether a known process fails; otherwise a library without a known loader.
@@ -172,7 +172,7 @@ impl StartFailure {
         Self {
             answer,
             cure,
-            gets_library: true,
+            finds_library: true,
             would_get: None,
             is_process: true,
             missing: Vec::new(),
@@ -208,9 +208,9 @@ pub fn join_words(messages: impl IntoIterator<Item = impl AsRef<str>>) -> String
 pub(crate) fn other_failures(
     loaded: &LoadResolution,
     names: &[ByteString],
-    asks: RequestKind,
+    kind: RequestKind,
 ) -> Vec<UnresolvedRequest> {
-    let library = match asks {
+    let library = match kind {
         RequestKind::Needed => names.first().and_then(|name| loaded.object_for(name)),
         RequestKind::Dlopen => None,
     };

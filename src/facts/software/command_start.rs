@@ -246,8 +246,11 @@ impl CommandStart<'_> {
                 Some(path) => path,
                 None if path.split(':').any(|folder| self.is_filled(folder.as_bytes())) => return Ok(None),
                 None => {
-                    let link = places.clone().find_map(|place| self.dangling_link(&place));
-                    let link = link.map(|link| format!(": {link}")).unwrap_or_default();
+                    let link = places
+                        .clone()
+                        .find_map(|place| self.dangling_link(&place))
+                        .map(|link| format!(": {link}"))
+                        .unwrap_or_default();
                     let words = format!("exec: \"{shown_name}\": executable file not found in $PATH{link}");
                     let failure = plain_failure(words, None).without(name.as_bytes(), rootfs, places);
                     return Err(Box::new(failure));

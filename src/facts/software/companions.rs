@@ -16,7 +16,7 @@ pub struct CompanionLookup {
     /// The name in the table of APIs.
     pub library: &'static str,
     /// The requester: libcupti or the program.
-    pub got: LibraryRequester,
+    pub requester: LibraryRequester,
     /// The loader's answer.
     pub answer: LoadAnswer,
 }
@@ -25,7 +25,7 @@ pub struct CompanionLookup {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CompanionRequest {
     library: &'static str,
-    got: LibraryRequester,
+    requester: LibraryRequester,
     name: ByteString,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn companion_requests(
         };
         wanted.extend(names.into_iter().map(|name| CompanionRequest {
             library: &library.name,
-            got: library.got,
+            requester: library.requester,
             name,
         }));
     }
@@ -77,21 +77,21 @@ pub(crate) fn look_up_companions(
     for request in wanted {
         // A mapped library satisfies later requests, so each request needs a fresh copy.
         let mut process = process.clone();
-        let caller = match request.got {
+        let caller = match request.requester {
             // Without libcupti this request does not happen.
-            LibraryRequester::ByCupti => {
+            LibraryRequester::Cupti => {
                 let Some(caller) = cupti.and_then(|cupti| process.map_of_path(cupti)) else {
                     continue;
                 };
                 Some(caller)
             }
-            LibraryRequester::ByAsker => object.and_then(|object| process.map_of_path(object)),
+            LibraryRequester::Program => object.and_then(|object| process.map_of_path(object)),
         };
         let opened = process.open(&request.name, caller);
         lookups.push(CompanionLookup {
             name: request.name.clone(),
             library: request.library,
-            got: request.got,
+            requester: request.requester,
             answer: LoadAnswer::of_open(&opened).unwrap_or_else(|| LoadAnswer::not_found(String::new())),
         });
     }

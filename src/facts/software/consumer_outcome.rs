@@ -64,7 +64,7 @@ impl ConsumerOutcome {
 
     /// Adds the obstacle in the search, which the loader's message lacks.
     pub(crate) fn add_obstacle(&mut self, obstacle: &SearchObstacle) {
-        let Err(failure) = &mut self.answer.got else { return };
+        let Err(failure) = &mut self.answer.result else { return };
         // If the last step was denied, the loader's message already says "permission denied", so only add the reason.
         let is_said = self
             .answer
@@ -91,7 +91,7 @@ impl ConsumerOutcome {
     /// Marks that the process ends before its request, so it gets nothing.
     pub(crate) fn ended(mut self, mut failure: StartFailure) -> Self {
         failure.would_get = self.answer.real_path().cloned();
-        if failure.gets_library || self.answer.is_loaded() {
+        if failure.finds_library || self.answer.is_loaded() {
             self.answer = failure.answer.clone();
             self.missing_symbols.clear();
             self.companions.clear();

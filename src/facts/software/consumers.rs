@@ -17,8 +17,8 @@ use self::library_request::ConsumerRequest;
 use self::trial::ConsumerTrial;
 use crate::facts::objects::resolved_objects::elf_at;
 use crate::facts::software::file_owner;
+use crate::facts::software::imported_object::import_object;
 use crate::facts::software::opened_names::{OpenedNames, TextReader, UndecidedOpener};
-use crate::facts::software::python;
 use crate::facts::software::source_openers::{
     SourceOpener, find_doubt, find_source_doubt, find_source_openers, opened_by_command,
 };
@@ -98,19 +98,19 @@ impl ConsumerSearch<'_, '_> {
         let (case, library) = (self.case, self.case.knowledge.library);
         let profile = case.profile_of(object);
         // The loader resolves a DT_NEEDED entry before any code runs, so strings in the object do not matter.
-        let (asks, opened) = match elf.needed.iter().find(|name| library.is_request(name)) {
+        let (kind, opened) = match elf.needed.iter().find(|name| library.is_request(name)) {
             Some(name) => (RequestKind::Needed, OpenedNames::from_needed(name)),
             None => (RequestKind::Dlopen, self.texts.find_opened_names(object, elf, profile)),
         };
         // In a static program, glibc's dlopen needs libraries that match the C library in it (elf/dl-support.c). In
         // musl it always fails.
-        if asks == RequestKind::Dlopen && elf.is_static() {
+        if kind == RequestKind::Dlopen && elf.is_static() {
             if opened.known().is_some() {
                 found.undecided.push(opened.into_undecided(object.clone()));
             }
             return;
         }
-        match settle_names(case, &case.request(object, asks, &[]), &opened) {
+        match settle_names(case, &case.request(object, kind, &[]), &opened) {
             Some(consumer) => match find_doubt(case, &consumer, self.sources) {
                 Some(doubt) => found.undecided.push(doubt),
                 None => found.add(case, self.with_openers_before(consumer)),
@@ -126,7 +126,7 @@ impl ConsumerSearch<'_, '_> {
                 let names: Vec<ByteString> = variant.names.iter().map(|name| name.as_bytes().into()).collect();
                 found.consumers.push(CuptiConsumer {
                     name: variant.name.clone(),
-                    ..ConsumerTrial::run(case, case.request(object, asks, &names))
+                    ..ConsumerTrial::run(case, case.request(object, kind, &names))
                 });
             }
         }
@@ -139,10 +139,10 @@ impl ConsumerSearch<'_, '_> {
         if consumer.open.is_none() {
             consumer.open = opened_by_command(context, &consumer, self.sources);
         }
-        let got = consumer.outcome.as_is.answer.real_path();
-        let has_others = got.is_some_and(|got| self.case.found.files.iter().any(|(file, _)| file != got));
+        let copy = consumer.outcome.as_is.answer.real_path();
+        let has_others = copy.is_some_and(|copy| self.case.found.files.iter().any(|(file, _)| file != copy));
         if consumer.profile.is_none() && has_others && consumer.undecided_words().is_none() {
-            let imported = python::import_object(&context.python, &context.rootfs, &consumer.object);
+            let imported = import_object(&context.python, &context.rootfs, &consumer.object);
             let module = imported
                 .and_then(Result::ok)
                 .and_then(|imported| imported.opening_module());
@@ -165,9 +165,9 @@ fn settle_names(case: &TrialCase<'_>, request: &ConsumerRequest<'_>, opened: &Op
         known = Some(consumer);
     }
     if let Some(consumer) = try_names(case, request, &opened.aliases)
-        && let Some(got) = requested_file(&consumer)
+        && let Some(requested) = requested_file(&consumer)
         // An alias may match the file of another library.
-        && case.found.files.iter().any(|(file, _)| file == got)
+        && case.found.files.iter().any(|(file, _)| file == requested)
     {
         return Some(consumer);
     }
@@ -206,7 +206,7 @@ pub(crate) fn find_silent_programs(
 fn list_requesters(case: &TrialCase<'_>) -> BTreeSet<RootPath> {
     // Objects in a tool's own directory find that tool's CUPTI. They count only if a profile lists them.
     let requesters =
-        case.found.askers.iter().filter(|path| {
+        case.found.requesters.iter().filter(|path| {
             opens_library(case.profiles, path) || !file_owner::is_private_copy(case.knowledge.tables, path)
         });
     requesters.cloned().collect()

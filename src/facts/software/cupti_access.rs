@@ -80,7 +80,8 @@ impl CuptiAccess {
         self.companions.iter().filter(|companion| {
             let mut libraries = api.libraries.iter();
             !companion.answer.is_loaded()
-                && libraries.any(|library| library.name == companion.library && library.got == companion.got)
+                && libraries
+                    .any(|library| library.name == companion.library && library.requester == companion.requester)
         })
     }
 

@@ -35,7 +35,7 @@ pub struct CuptiFiles {
     /// The paths of `cupti.h`.
     pub headers: Vec<(RootPath, usize)>,
     /// Objects that need CUPTI, contain its name or are known to open it, except the copies themselves.
-    pub askers: Vec<RootPath>,
+    pub requesters: Vec<RootPath>,
     /// Python modules and `.pth` files that contain its name.
     pub sources: Vec<RootPath>,
     /// The file names of links to it and of files that contain it, except its own names.
@@ -141,7 +141,7 @@ pub(crate) fn add_cupti_node(case: &ScanCase<'_>, found: &mut CuptiFiles, path: 
                     || speaks_of(library, elf)
                     || opens_library(case.profiles, path))
             {
-                found.askers.push(path.clone());
+                found.requesters.push(path.clone());
             }
         }
         _ => {}

@@ -24,7 +24,7 @@ pub(crate) fn expected_sonames(image: &Image, case: &TrialCase<'_>, consumers: &
             names.push(requested_name(knowledge, link.path.name()));
         }
     }
-    names.extend(consumers.iter().map(|consumer| consumer.wants.clone()));
+    names.extend(consumers.iter().map(|consumer| consumer.requested_name.clone()));
     let versions = found.headers.iter().filter_map(|(header, _)| {
         let file = &library.header_version.as_ref()?.file;
         library.version_by_header(rootfs.content(&header.parent().join(file.as_bytes()).absolute())?)

@@ -88,7 +88,8 @@ impl<'a> TextReader<'a> {
     ) -> OpenedNames {
         let held = self.held_names(elf);
         // If the profile has no names, read the strings: not every build of the program opens the library.
-        let Some(profile) = profile.filter(|profile| profile.asks == RequestKind::Needed || !profile.names.is_empty())
+        let Some(profile) =
+            profile.filter(|profile| profile.request_kind == RequestKind::Needed || !profile.names.is_empty())
         else {
             return OpenedNames {
                 looks_elsewhere: profile.is_some_and(|profile| profile.looks_elsewhere.is_some()),

@@ -2,8 +2,9 @@
 
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::software::consumers::{CuptiConsumer, TrialCase, is_served_after};
+use crate::facts::software::imported_object::import_object;
 use crate::facts::software::opened_names::UndecidedOpener;
-use crate::facts::software::python::{SourceText, import_object, read_source};
+use crate::facts::software::source_text::{SourceText, read_source};
 use crate::knowledge::RequestKind;
 use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
@@ -76,8 +77,8 @@ pub(crate) fn find_doubt(
     }
     let mut openers = sources.iter();
     let opener = openers.find(|source| source.may_come_before(&context.rootfs, &consumer.object));
-    let got = consumer.outcome.as_is.answer.real_path();
-    let is_only_copy = got.is_some_and(|got| case.found.files.iter().all(|(file, _)| file == got));
+    let copy = consumer.outcome.as_is.answer.real_path();
+    let is_only_copy = copy.is_some_and(|copy| case.found.files.iter().all(|(file, _)| file == copy));
     let after = match opener {
         // With a single copy, the order of openers does not matter.
         Some(_) if is_only_copy && consumer.is_served() && consumer.unmet_by_itself().is_none() => return None,
@@ -112,8 +113,8 @@ pub(crate) fn opened_by_command(
     consumer: &CuptiConsumer,
     sources: &[SourceOpener],
 ) -> Option<String> {
-    let lacks_library =
-        consumer.asks == RequestKind::Needed && consumer.outcome.as_is.answer.outcome() == RequestOutcome::NotFound;
+    let lacks_library = consumer.request_kind == RequestKind::Needed
+        && consumer.outcome.as_is.answer.outcome() == RequestOutcome::NotFound;
     if !lacks_library || consumer.program.is_none() || consumer.python.is_none() {
         return None;
     }
@@ -131,7 +132,7 @@ fn undecided_by(consumer: &CuptiConsumer, what: String) -> UndecidedOpener {
     UndecidedOpener {
         object: consumer.object.clone(),
         profile: consumer.profile.clone(),
-        holds: vec![consumer.wants.clone()],
+        holds: vec![consumer.requested_name.clone()],
         after: Some(what),
     }
 }

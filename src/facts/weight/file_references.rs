@@ -116,16 +116,16 @@ fn of_consumer(consumer: &CuptiConsumer, names: &NameIndex<'_>) -> Vec<FileRefer
     let is_unknown = consumer.profile.is_none() && names.at(&consumer.object).is_none();
     let how = match consumer.required {
         FailureImpact::Gpu => ReferenceKind::Opens,
-        _ if is_unknown && consumer.asks == RequestKind::Dlopen => ReferenceKind::Holds,
+        _ if is_unknown && consumer.request_kind == RequestKind::Dlopen => ReferenceKind::Holds,
         FailureImpact::Import | FailureImpact::Profiling => return Vec::new(),
     };
-    let got = [&consumer.outcome.as_is, &consumer.outcome.nvidia].map(|outcome| outcome.answer.real_path());
-    let files = got.into_iter().flatten().filter_map(|path| names.at(path));
+    let copies = [&consumer.outcome.as_is, &consumer.outcome.nvidia].map(|outcome| outcome.answer.real_path());
+    let files = copies.into_iter().flatten().filter_map(|path| names.at(path));
     files
         .map(|file| FileReference {
             file: file.path.clone(),
             by: FileReferrer::Object(consumer.object.clone()),
-            name: consumer.wants.clone(),
+            name: consumer.requested_name.clone(),
             how,
         })
         .collect()

@@ -25,17 +25,17 @@ struct WelcomeApi<'f> {
 
 impl<'f> AskedFiles<'f> {
     pub(super) fn gather(facts: &'f ImageFacts, profilers: &[Profiler], phase: &Phase) -> Self {
-        let askers = facts.answers.apis.iter();
+        let processes = facts.answers.apis.iter();
         // A file that is loaded with or without the container runtime stays: the plan must hold in both cases.
-        let reaches: Vec<&CuptiAccess> = askers
-            .flat_map(|asker| [&asker.reach.as_is, &asker.reach.nvidia])
+        let reaches: Vec<&CuptiAccess> = processes
+            .flat_map(|process| [&process.reach.as_is, &process.reach.nvidia])
             .collect();
         let welcome = welcome_apis(facts, profilers, phase).into_iter().map(|api| WelcomeApi {
             api,
             libraries: api
                 .libraries
                 .iter()
-                .map(|library| (library, got_of(library, &reaches)))
+                .map(|library| (library, loaded_files(library, &reaches)))
                 .collect(),
         });
         let leveled = facts
@@ -56,15 +56,15 @@ impl<'f> AskedFiles<'f> {
     pub(super) fn why(&self, file: &DeadWeightFile) -> Option<String> {
         let kind = self.facts.tables.dead_weight.find_kind(file.kind);
         let is_library = kind.is_some_and(|kind| kind.is_library);
-        let is_any_meant = |got: &BTreeSet<&RootPath>| got.is_empty() || self.leveled.contains(file.kind);
+        let is_any_meant = |loaded: &BTreeSet<&RootPath>| loaded.is_empty() || self.leveled.contains(file.kind);
         let is_asked = |welcome: &&WelcomeApi<'_>| {
             // If there are several copies, only those that processes load count.
             let is_cupti = || is_any_meant(&self.cupti) || self.cupti.contains(&file.path);
-            let is_companion = |(library, got): &(&ApiLibrary, BTreeSet<&RootPath>)| {
-                if is_any_meant(got) {
+            let is_companion = |(library, loaded): &(&ApiLibrary, BTreeSet<&RootPath>)| {
+                if is_any_meant(loaded) {
                     file.path.name().starts_with(library.stem().as_bytes())
                 } else {
-                    got.contains(&file.path)
+                    loaded.contains(&file.path)
                 }
             };
             welcome.api.exports.is_some() && is_library && is_cupti() || welcome.libraries.iter().any(is_companion)
@@ -75,10 +75,10 @@ impl<'f> AskedFiles<'f> {
 }
 
 /// The files that processes get for a library.
-fn got_of<'f>(library: &ApiLibrary, reaches: &[&'f CuptiAccess]) -> BTreeSet<&'f RootPath> {
+fn loaded_files<'f>(library: &ApiLibrary, reaches: &[&'f CuptiAccess]) -> BTreeSet<&'f RootPath> {
     let companions = reaches.iter().flat_map(|reach| &reach.companions);
     companions
-        .filter(|companion| companion.library == library.name && companion.got == library.got)
+        .filter(|companion| companion.library == library.name && companion.requester == library.requester)
         .filter_map(|companion| companion.answer.real_path())
         .collect()
 }

@@ -19,32 +19,22 @@ use serde::Serialize;
 use crate::facts::software::related_software::MisnamedLibrary;
 use crate::facts::{ImageFacts, opened_object};
 use crate::judge::rule::{self, Finding, Hit, Rule, Severity};
+use crate::knowledge::names::names;
 use crate::knowledge::{Phase, Profiler};
 use image_linkage::path::RootPath;
 
-/// Whether an image serves a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// It does; there are at most notes.
-    Pass,
-    /// It does, but something will be missing.
-    Warn,
-    /// An unchecked part may keep it from serving the phase.
-    Unknown,
-    /// It does not; a rule reported an error.
-    Fail,
-}
-
-impl Verdict {
-    /// The name used in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Warn => "warn",
-            Self::Unknown => "unknown",
-            Self::Fail => "fail",
-        }
+names! {
+    /// Whether an image serves a phase.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    pub enum Verdict {
+        /// It does; there are at most notes.
+        Pass = "pass",
+        /// It does, but something will be missing.
+        Warn = "warn",
+        /// An unchecked part may keep it from serving the phase.
+        Unknown = "unknown",
+        /// It does not; a rule reported an error.
+        Fail = "fail",
     }
 }
 
@@ -174,14 +164,13 @@ fn gets_wrong_soname(facts: &ImageFacts, phase: &Phase) -> bool {
     let is_it =
         |path: &RootPath| found.is_some_and(|object| *path == object.real_path || *path.absolute() == *object.path);
     // A consumer may request another name than a plain process, and reach the library through a misleading link.
-    let is_got = |name: &MisnamedLibrary| {
+    let is_loaded = |name: &MisnamedLibrary| {
         let (real, own) = (name.target.as_ref().unwrap_or(&name.path), name.path.name());
-        let mut consumers = facts.answers.consumers.iter().map(|consumer| &consumer.outcome.as_is);
-        consumers.any(|gets| {
-            let file = gets.answer.file();
+        facts.answers.consumers.iter().any(|consumer| {
+            let file = consumer.outcome.as_is.answer.file();
             file.is_some_and(|file| file.path.ends_with(own) && file.real_path == *real)
         })
     };
     let mut misnamed = facts.related.misnamed.iter();
-    phase.apis.accepted_ids().next().is_some() && misnamed.any(|name| is_it(&name.path) || is_got(name))
+    phase.apis.accepted_ids().next().is_some() && misnamed.any(|name| is_it(&name.path) || is_loaded(name))
 }

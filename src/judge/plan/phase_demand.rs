@@ -59,9 +59,10 @@ pub(super) fn find_unmet_demands(facts: &ImageFacts, tools: &[ToolAssessment<'_>
     let may_do = |it: &&CuptiProcess| may_serve(facts, tools, phase, it);
     let mut anybody: Vec<&CuptiProcess> = facts.answers.apis.iter().filter(may_do).collect();
     // If programs request CUPTI, a plain process that gets it does not help them.
-    let asks = |it: &&CuptiProcess| consumer_of(facts, it).is_some_and(|consumer| consumer.unreachable().is_none());
-    if anybody.iter().any(asks) {
-        anybody.retain(asks);
+    let is_reachable =
+        |it: &&CuptiProcess| consumer_of(facts, it).is_some_and(|consumer| consumer.unreachable().is_none());
+    if anybody.iter().any(is_reachable) {
+        anybody.retain(is_reachable);
     }
     for (level, wishes) in [
         (DemandLevel::Needs, &phase.apis.needs),
@@ -97,7 +98,7 @@ fn served_tools<'a>(facts: &'a ImageFacts, tools: &[ToolAssessment<'a>], phase: 
     let is_served = |entry: &&ToolAssessment<'_>| {
         phase.serves.contains(&entry.profiler.id) && entry.here.as_is.state != ReadinessState::NotApplicable
     };
-    let served = tools.iter().filter(is_served).map(|entry| {
+    let candidates = tools.iter().filter(is_served).map(|entry| {
         let of_tool = |process: &&CuptiProcess| {
             consumer_of(facts, process)
                 .is_some_and(|consumer| consumer.unreachable().is_none() && runs_tool(consumer, entry.profiler, tools))
@@ -114,7 +115,7 @@ fn served_tools<'a>(facts: &'a ImageFacts, tools: &[ToolAssessment<'a>], phase: 
             built_without,
         })
     });
-    let served: Vec<ServedTool<'a>> = served.flatten().collect();
+    let served: Vec<ServedTool<'a>> = candidates.flatten().collect();
     if served.is_empty() {
         builds_for_cpus(facts, tools, phase)
     } else {
@@ -322,22 +323,23 @@ impl UnmetDemand {
     /// directory.
     pub fn is_curable(&self, facts: &ImageFacts) -> bool {
         let consumer = self.consumer.and_then(|number| facts.answers.consumers.get(number));
-        let is_relative = |wants: &[u8]| wants.contains(&b'/') && !wants.starts_with(b"/");
+        let is_relative = |name: &[u8]| name.contains(&b'/') && !name.starts_with(b"/");
         // CUPTI does not help a program that exits earlier either.
         !self.needs_other_build
-            && !consumer.is_some_and(|consumer| is_relative(&consumer.wants) || consumer.start_failure().is_some())
+            && !consumer
+                .is_some_and(|consumer| is_relative(&consumer.requested_name) || consumer.start_failure().is_some())
     }
 
     /// The companion libraries of libcupti that the APIs need and the process does not get.
     pub(super) fn missing_libraries<'f>(&'f self, facts: &'f ImageFacts) -> impl Iterator<Item = &'f [u8]> {
-        let processes = facts
+        let lacks_companion = self.cause == ApiAvailability::NoLibrary;
+        facts
             .answers
             .apis
             .iter()
-            .filter(|process| process.consumer == self.consumer);
-        let processes = processes.filter(|_| self.cause == ApiAvailability::NoLibrary);
-        let missing = processes.flat_map(|process| self.apis.iter().flat_map(|api| process.reach.as_is.missing(api)));
-        missing.map(|companion| &*companion.name)
+            .filter(move |process| lacks_companion && process.consumer == self.consumer)
+            .flat_map(|process| self.apis.iter().flat_map(|api| process.reach.as_is.missing(api)))
+            .map(|companion| &*companion.name)
     }
 
     /// The APIs, as the object of a sentence.

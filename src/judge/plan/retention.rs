@@ -138,10 +138,14 @@ fn used(facts: &ImageFacts, file: &DeadWeightFile) -> Option<String> {
 fn serve<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f RootPath, String>) -> bool {
     let before = stays.len();
     let is_forbidden = |file: &DeadWeightFile| phase.dead_weight.forbids.iter().any(|kind| *kind == file.kind);
-    let staying = facts.weight.files.iter();
-    let staying = staying.filter(|file| stays.contains_key(&file.path) || !is_forbidden(file));
     // One file per kind is enough for the reason.
-    let staying: BTreeMap<&str, &RootPath> = staying.map(|file| (file.kind, &file.path)).collect();
+    let staying: BTreeMap<&str, &RootPath> = facts
+        .weight
+        .files
+        .iter()
+        .filter(|file| stays.contains_key(&file.path) || !is_forbidden(file))
+        .map(|file| (file.kind, &file.path))
+        .collect();
     for file in &facts.weight.files {
         let kind = facts.tables.dead_weight.find_kind(file.kind);
         let mut served = kind.into_iter().flat_map(|kind| &kind.serves);

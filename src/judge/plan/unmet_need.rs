@@ -124,10 +124,10 @@ fn forbidden(facts: &ImageFacts, tools: &[ToolAssessment<'_>], phase: &Phase) ->
         evidence: Vec::new(),
         other_build: false,
     });
-    let ready = tools.iter().filter(|entry| {
+    let forbidden_tools = tools.iter().filter(|entry| {
         phase.profilers.forbids.contains(&entry.profiler.id) && entry.here.as_is.state == ReadinessState::Ready
     });
-    let ready = ready.map(|entry| UnmetNeed {
+    let ready = forbidden_tools.map(|entry| UnmetNeed {
         what: entry.profiler.profile.name.clone(),
         words: "it is ready here".to_owned(),
         evidence: Vec::new(),
@@ -138,8 +138,8 @@ fn forbidden(facts: &ImageFacts, tools: &[ToolAssessment<'_>], phase: &Phase) ->
 
 /// Whether any process of the image can use an API.
 fn anybody(facts: &ImageFacts, api: &CuptiApi) -> bool {
-    let mut askers = facts.answers.apis.iter();
-    askers.any(|asker| asker.reach.as_is.usable(&api.id) == ApiAvailability::Yes)
+    let mut processes = facts.answers.apis.iter();
+    processes.any(|process| process.reach.as_is.usable(&api.id) == ApiAvailability::Yes)
 }
 
 /// Whether findings of `rule` with this usual severity become errors if they are why `phase` fails, see
@@ -195,8 +195,9 @@ pub(super) fn telling_finding<'f>(
 
 /// Why no requested tool works here. Tools that are not applicable do not count.
 fn no_tool(tools: &[ToolAssessment<'_>], wish: &IdChoice) -> Option<UnmetNeed> {
-    let wished = tools.iter().filter(|entry| wish.ids().contains(&entry.profiler.id));
-    let wished: Vec<&ToolAssessment<'_>> = wished
+    let wished: Vec<&ToolAssessment<'_>> = tools
+        .iter()
+        .filter(|entry| wish.ids().contains(&entry.profiler.id))
         .filter(|entry| entry.here.as_is.state != ReadinessState::NotApplicable)
         .collect();
     // Only the unchanged image counts: do not rely on the container runtime to repair a cache.

@@ -118,8 +118,8 @@ fn stale_cache(facts: &ImageFacts) -> Vec<Hit> {
 }
 
 fn stale_entries(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Hit {
-    let names: Vec<String> = entries.iter().map(|entry| escape::escape_bytes(&entry.name)).collect();
-    let names = names.join(", ");
+    let shown_names: Vec<String> = entries.iter().map(|entry| escape::escape_bytes(&entry.name)).collect();
+    let names = shown_names.join(", ");
     let (words, shown) = match kind {
         StaleReason::Gone => (
             format!("names {names}, but the file is no longer in the image"),

@@ -24,7 +24,7 @@ fn host(reach: &CuptiAccess) -> Option<&CompanionLookup> {
     // Without libcupti no code opens the library; that process is another finding.
     reach.cupti.as_ref()?;
     let mut companions = reach.companions.iter();
-    companions.find(|companion| companion.got == LibraryRequester::ByCupti)
+    companions.find(|companion| companion.requester == LibraryRequester::Cupti)
 }
 
 fn not_loaded(facts: &ImageFacts, process: &CuptiProcess, companion: &CompanionLookup) -> Hit {

@@ -65,7 +65,7 @@ fn lacks_symbols(consumer: &CuptiConsumer) -> Option<Hit> {
 
 /// Whether the program links the library and cannot be imported without it.
 fn breaks_import(consumer: &CuptiConsumer) -> bool {
-    consumer.required == FailureImpact::Import && consumer.asks == RequestKind::Needed
+    consumer.required == FailureImpact::Import && consumer.request_kind == RequestKind::Needed
 }
 
 /// The first names, and the number of further ones.
@@ -83,8 +83,8 @@ fn first_symbols(names: &[ByteString]) -> String {
 
 /// A program that imports functions which its copy still exports, although that release has removed their APIs.
 fn calls_ended(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<Hit> {
-    let got = consumer.outcome.as_is.answer.real_path()?;
-    let copy = facts.answers.copies.iter().find(|copy| copy.real_path == *got);
+    let path = consumer.outcome.as_is.answer.real_path()?;
+    let copy = facts.answers.copies.iter().find(|copy| copy.real_path == *path);
     let cuda = copy.and_then(CuptiCopy::cuda)?;
     let elf = elf_at(&facts.contexts.as_is.rootfs, &consumer.object)?;
     let mut ended = Vec::new();
@@ -104,12 +104,12 @@ fn linked(consumer: &CuptiConsumer) -> Option<Hit> {
     if !breaks_import(consumer) {
         return None;
     }
-    Some(on_consumer("linked-cupti", consumer).value("wants", &consumer.wants))
+    Some(on_consumer("linked-cupti", consumer).value("wants", &consumer.requested_name))
 }
 
 fn shadowed(consumer: &CuptiConsumer, mismatch: &ReleaseMismatch) -> Hit {
     on_consumer("cupti-shadowed", consumer)
-        .value("gets", Shown::untrusted(&mismatch.gets))
+        .value("gets", Shown::untrusted(&mismatch.loaded))
         .value("meant", Shown::untrusted(&mismatch.meant))
         .value("meant_by", &mismatch.says)
         .raise_if("older", mismatch.older)
@@ -142,9 +142,9 @@ fn undecided(facts: &ImageFacts) -> Option<Hit> {
 /// The parts of the name that an object contains or requests, and what decides the rest.
 fn held(opener: &UndecidedOpener) -> Evidence {
     let texts: Vec<String> = opener.holds.iter().map(|text| escape::escape_bytes(text)).collect();
-    let texts = texts.join(", ");
+    let list = texts.join(", ");
     Evidence::Words(match &opener.after {
-        Some(after) => format!("{} needs {texts}: {after}", opener.object),
-        None => format!("{} holds {texts}", opener.object),
+        Some(after) => format!("{} needs {list}: {after}", opener.object),
+        None => format!("{} holds {list}", opener.object),
     })
 }

@@ -185,8 +185,11 @@ fn newest(facts: &ImageFacts) -> Option<(String, String)> {
         .runtimes
         .iter()
         .map(|runtime| (runtime.version.clone(), runtime.path.to_string()));
-    let environment = facts.image.config.env("CUDA_VERSION");
-    let environment = environment.map(|version| (version.to_owned(), "CUDA_VERSION of the environment".to_owned()));
+    let environment = facts
+        .image
+        .config
+        .env("CUDA_VERSION")
+        .map(|version| (version.to_owned(), "CUDA_VERSION of the environment".to_owned()));
     // Files precede the variable, because a file is a source that the user can inspect.
     let known = of_cupti(facts).chain(runtimes).chain(environment);
     newest_version(known)
@@ -202,26 +205,26 @@ fn newest_version(known: impl Iterator<Item = (String, String)>) -> Option<(Stri
 /// The newest CUDA version that reaches the driver, and its source: from the copies that programs load, else from the
 /// image. A newer toolkit whose CUPTI no program loads needs no driver.
 pub(super) fn driven_cuda(facts: &ImageFacts) -> Option<(String, String)> {
-    let got = facts
+    let versions = facts
         .own_copies()
-        .filter(|copy| is_got(facts, copy))
+        .filter(|copy| is_loaded(facts, copy))
         .filter_map(version_of);
-    newest_version(got).or_else(|| newest(facts))
+    newest_version(versions).or_else(|| newest(facts))
 }
 
 /// The copies that programs load, else all copies that are not private to a tool.
 pub(super) fn used_copies(facts: &ImageFacts) -> Vec<&CuptiCopy> {
-    let got: Vec<&CuptiCopy> = facts.own_copies().filter(|copy| is_got(facts, copy)).collect();
-    if got.is_empty() {
+    let loaded: Vec<&CuptiCopy> = facts.own_copies().filter(|copy| is_loaded(facts, copy)).collect();
+    if loaded.is_empty() {
         facts.own_copies().collect()
     } else {
-        got
+        loaded
     }
 }
 
-fn is_got(facts: &ImageFacts, copy: &CuptiCopy) -> bool {
-    let mut gets = facts.answers.consumers.iter().map(|consumer| &consumer.outcome.as_is);
-    gets.any(|gets| gets.answer.real_path() == Some(&copy.real_path))
+fn is_loaded(facts: &ImageFacts, copy: &CuptiCopy) -> bool {
+    let mut consumers = facts.answers.consumers.iter();
+    consumers.any(|consumer| consumer.outcome.as_is.answer.real_path() == Some(&copy.real_path))
 }
 
 /// The versions of the copies that are not private to a tool.

@@ -98,16 +98,16 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<Hit> {
         }
         return Some(failure.hit(facts)?.at([(&consumer.object, None)]));
     }
-    if consumer.asks == RequestKind::Dlopen {
+    if consumer.request_kind == RequestKind::Dlopen {
         return Some(unserved(facts, consumer).shown_by(searched));
     }
-    let absent = format!("{} is not in the image", escape::escape_bytes(&consumer.wants));
+    let absent = format!("{} is not in the image", escape::escape_bytes(&consumer.requested_name));
     let mut said = None;
     if is_nowhere(facts, consumer) {
         failure.words.push((&absent, None));
         said = Some(Evidence::Words(outcome.answer.message().to_owned()));
     } else {
-        let missing = outcome.answer.got.as_ref().err();
+        let missing = outcome.answer.result.as_ref().err();
         let version = missing.and_then(|failure| failure.missing_version.as_ref());
         failure.words.push((outcome.answer.message(), version));
     }
@@ -118,7 +118,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<Hit> {
 /// Whether a program finds no library because no file or link has the name, and no library has it as its soname. A path
 /// names one place.
 fn is_nowhere(facts: &ImageFacts, consumer: &CuptiConsumer) -> bool {
-    let (answer, name) = (&consumer.outcome.as_is.answer, &consumer.wants);
+    let (answer, name) = (&consumer.outcome.as_is.answer, &consumer.requested_name);
     // The loader's message has the obstacle in a search that could not look everywhere.
     let rootfs = &facts.contexts.as_is.rootfs;
     let obstacle = || search_obstacle(rootfs, std::slice::from_ref(name), answer.search.steps());
@@ -164,7 +164,7 @@ impl Failure<'_> {
         let needed: Vec<_> = self.words.iter().map(glibc_needed).collect();
         let messages: Vec<&str> = self.words.iter().map(|(message, _)| *message).collect();
         // A newer glibc is a fix only if nothing else is missing.
-        let hit = if needed.iter().all(Option::is_some) {
+        let failure = if needed.iter().all(Option::is_some) {
             // One glibc must satisfy all of them.
             let newest = needed.iter().flatten().max();
             let installed = match linker {
@@ -183,12 +183,13 @@ impl Failure<'_> {
         } else {
             Hit::new("missing-dependency").value("words", Shown::known(join_words(&messages)))
         };
-        let hit = hit
-            .value("object", Shown::known(self.object.clone()))
-            .raise_if("breaks-program", self.breaks == Some(FailureImpact::Import))
-            .raise_if("breaks-library", self.breaks.is_none())
-            .stopping(self.breaks.map_or(StoppedWork::Profiling, StoppedWork::by));
-        Some(hit)
+        Some(
+            failure
+                .value("object", Shown::known(self.object.clone()))
+                .raise_if("breaks-program", self.breaks == Some(FailureImpact::Import))
+                .raise_if("breaks-library", self.breaks.is_none())
+                .stopping(self.breaks.map_or(StoppedWork::Profiling, StoppedWork::by)),
+        )
     }
 }
 
@@ -205,9 +206,9 @@ fn unreachable(facts: &ImageFacts, consumer: &CuptiConsumer) -> Hit {
 
 /// A program that opens libcupti at run time but does not get it.
 fn unserved(facts: &ImageFacts, consumer: &CuptiConsumer) -> Hit {
-    let wants = escape::escape_bytes(&consumer.wants);
+    let name = escape::escape_bytes(&consumer.requested_name);
     let cause = if is_nowhere(facts, consumer) {
-        format!("{wants} is not in the image")
+        format!("{name} is not in the image")
     } else {
         consumer.outcome.as_is.answer.message().to_owned()
     };
@@ -221,7 +222,7 @@ fn unserved(facts: &ImageFacts, consumer: &CuptiConsumer) -> Hit {
             .any(|other| other.outcome.as_is.answer.is_loaded() && site_packages_of(&other.object) == site);
     let cure = cure_of_opening(facts, consumer);
     on_opener("consumer-without-cupti", consumer)
-        .value("wants", Shown::known(wants))
+        .value("wants", Shown::known(name))
         .value("cause", Shown::known(cause))
         .value("fails", Shown::known(consumer.required.failure_words()))
         .value("cure", Shown::known(cure.words))
@@ -244,9 +245,9 @@ fn on_opener(rule: &'static str, consumer: &CuptiConsumer) -> Hit {
 
 /// A fix that lets a program open the library under the requested name.
 fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure {
-    let wants = escape::escape_bytes(&consumer.wants);
-    let name = RootPath::new(&consumer.wants);
-    let is_path = consumer.wants.contains(&b'/');
+    let shown_name = escape::escape_bytes(&consumer.requested_name);
+    let name = RootPath::new(&consumer.requested_name);
+    let is_path = consumer.requested_name.contains(&b'/');
     let permission = || permission_cure(&facts.contexts.as_is, &name, &[FileUse::Read]);
     if let Some(cure) = is_path.then(permission).flatten() {
         return cure;
@@ -263,8 +264,8 @@ fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure 
     let found = copies().find(|copy| copy.loadable.as_is && is_bare);
     let copy = found.or_else(|| copies().next()).map(|copy| &copy.real_path);
     match copy {
-        None if is_path => format!("put the library, or a link to it, at {wants}").into(),
-        None => format!("add {wants} to the image").into(),
+        None if is_path => format!("put the library, or a link to it, at {shown_name}").into(),
+        None => format!("add {shown_name} to the image").into(),
         Some(copy) if is_path => link_cure(rootfs, &name, copy),
         // If the loader finds it by soname, it also finds a link next to it.
         Some(copy) if found.is_some() => {
@@ -272,7 +273,7 @@ fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure 
             cure.commands.extend(ldconfig(&facts.contexts.as_is));
             cure
         }
-        Some(copy) => format!("make the search above find {copy} under the name {wants}").into(),
+        Some(copy) => format!("make the search above find {copy} under the name {shown_name}").into(),
     }
 }
 
@@ -323,7 +324,7 @@ fn cannot_start(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<Hit> {
         .value("cure", Shown::known(failure.cure.words.clone()))
         .raise_if(
             "process-links-library",
-            is_process && consumer.asks == RequestKind::Needed,
+            is_process && consumer.request_kind == RequestKind::Needed,
         )
         .raise_if("process-ends", is_process && impact == FailureImpact::Import)
         .raise_if("process-loses-gpu", is_process && impact == FailureImpact::Gpu)

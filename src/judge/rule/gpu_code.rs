@@ -151,10 +151,10 @@ impl KnownGpu<'_> {
 
     fn others(&self, state: GpuCodeState, objects: &[&GpuCodeObject]) -> Hit {
         let name = |object: &&GpuCodeObject| self.share_words(object, &escape_bytes(object.path.name()));
-        let mut names: Vec<String> = objects.iter().take(NAMES).map(name).collect();
+        let mut items: Vec<String> = objects.iter().take(NAMES).map(name).collect();
         let more = objects.len().saturating_sub(NAMES);
-        names.extend((more > 0).then(|| format!("{more} more")));
-        let names = match names.split_last() {
+        items.extend((more > 0).then(|| format!("{more} more")));
+        let names = match items.split_last() {
             Some((last, [])) => last.clone(),
             Some((last, others)) => format!("{} and {last}", others.join(", ")),
             None => String::new(),

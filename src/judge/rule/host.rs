@@ -34,7 +34,7 @@ pub(super) fn check(facts: &ImageFacts) -> Vec<Hit> {
     if let Some(level) = host.perf_level.filter(|level| *level > PERF_LEVEL) {
         hits.push(Hit::new("perf-events-refused").value("perf_level", Shown::known(level.to_string())));
     }
-    if asks_daemon(facts) && !host.has_daemon {
+    if needs_daemon(facts) && !host.has_daemon {
         hits.push(Hit::new("daemon-not-listening"));
     }
     hits
@@ -49,7 +49,7 @@ fn driver_release(facts: &ImageFacts, host: &HostFacts) -> Option<Hit> {
     let branch = facts.tables.driver_branch_of(&cuda);
     let least = branch.or(known);
     let driver = host.driver.as_deref().filter(|driver| !driver.is_empty())?;
-    let hit = if is_older(driver, least) {
+    let problem = if is_older(driver, least) {
         match compat_driver(facts).filter(|(version, _)| !is_older(version, least)) {
             Some((_, path)) => Hit::new("driver-needs-compat").value("compat", &path),
             None => Hit::new("driver-too-old").value("needed_driver", Shown::known(least.unwrap_or_default())),
@@ -59,11 +59,12 @@ fn driver_release(facts: &ImageFacts, host: &HostFacts) -> Option<Hit> {
     } else {
         return None;
     };
-    let hit = hit
-        .value("cuda", Shown::untrusted(&cuda))
-        .value("driver", Shown::untrusted(driver))
-        .value("least_driver", Shown::known(known.or(branch).unwrap_or_default()));
-    Some(hit)
+    Some(
+        problem
+            .value("cuda", Shown::untrusted(&cuda))
+            .value("driver", Shown::untrusted(driver))
+            .value("least_driver", Shown::known(known.or(branch).unwrap_or_default())),
+    )
 }
 
 fn is_older(driver: &str, least: Option<&str>) -> bool {
@@ -71,7 +72,7 @@ fn is_older(driver: &str, least: Option<&str>) -> bool {
 }
 
 /// Whether the environment makes a framework register with a daemon.
-fn asks_daemon(facts: &ImageFacts) -> bool {
+fn needs_daemon(facts: &ImageFacts) -> bool {
     let mut variables = facts
         .tables
         .frameworks

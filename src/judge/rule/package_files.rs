@@ -180,8 +180,8 @@ pub(super) fn missed_names(facts: &ImageFacts, environment: &RootPath) -> BTreeS
 /// The names of libraries that a program requests but does not get.
 fn missed_by(program: &CuptiConsumer) -> Vec<Vec<u8>> {
     // Another missing library may hide that a program lacks the one that it links, too.
-    let is_hidden = program.asks == RequestKind::Needed && program.start_failure().is_some();
-    let own = (program.misses_library() || is_hidden).then(|| program.wants.to_vec());
+    let is_hidden = program.request_kind == RequestKind::Needed && program.start_failure().is_some();
+    let own = (program.misses_library() || is_hidden).then(|| program.requested_name.to_vec());
     let failure = program.start_failure().into_iter();
     let others = failure.flat_map(|failure| &failure.missing).map(|name| name.to_vec());
     own.into_iter().chain(others).collect()
@@ -189,8 +189,10 @@ fn missed_by(program: &CuptiConsumer) -> Vec<Vec<u8>> {
 
 /// The names of the first files.
 pub(super) fn joined_names<'f>(files: impl IntoIterator<Item = &'f RootPath>) -> String {
-    let names = files.into_iter().map(|file| escape::escape_bytes(file.name()));
-    let mut names: Vec<String> = names.collect();
+    let mut names: Vec<String> = files
+        .into_iter()
+        .map(|file| escape::escape_bytes(file.name()))
+        .collect();
     // Packages repeat names such as `__init__.py`.
     names.dedup();
     let first = names.get(..NAMED).unwrap_or(&names);

@@ -29,18 +29,17 @@ pub(super) fn check(facts: &ImageFacts) -> Vec<Hit> {
         // The requirements of one interpreter are adjacent.
         for group in missing.chunk_by(|a, b| a.interpreter == b.interpreter) {
             let modules = group.iter().any(|one| !one.is_libraries);
-            let hit = unmet("required-package-missing", facts, group);
-            hits.push(hit.raise_if("modules", modules));
+            hits.push(unmet("required-package-missing", facts, group).raise_if("modules", modules));
         }
         for group in other_version.chunk_by(|a, b| a.interpreter == b.interpreter) {
             let wheel = facts.library.wheels.pin.as_deref().unwrap_or_default();
             let is_library = |one: &&UnmetRequirement| !wheel.is_empty() && one.requirement.name.starts_with(wheel);
-            let hit = unmet("required-version-differs", facts, group);
-            hits.push(hit.raise_if("contains-library", group.iter().any(is_library)));
+            let contains_library = group.iter().any(is_library);
+            hits.push(unmet("required-version-differs", facts, group).raise_if("contains-library", contains_library));
         }
     }
     for found in &facts.related.replaced {
-        if is_got(facts, found) {
+        if is_loaded(facts, found) {
             hits.push(replaced(found));
         }
     }
@@ -52,8 +51,8 @@ fn daemon_off(facts: &ImageFacts, torch: &PythonDistribution, known: &ProfiledFr
     let variable = known.daemon.as_deref();
     let is_set = variable.is_some_and(|name| facts.image.config.env(name).is_some());
     let mut consumers = facts.answers.consumers.iter();
-    let asks_for_cupti = consumers.any(|consumer| consumer.profile.as_ref() == Some(&known.consumer));
-    if torch.name != "torch" || is_set || !asks_for_cupti {
+    let requests_cupti = consumers.any(|consumer| consumer.profile.as_ref() == Some(&known.consumer));
+    if torch.name != "torch" || is_set || !requests_cupti {
         return None;
     }
     let hit = Hit::new("kineto-daemon-off").value("version", Shown::untrusted(&torch.version));
@@ -145,11 +144,11 @@ fn repair(unmet: &[&UnmetRequirement]) -> Option<PackageRepair> {
 }
 
 /// Whether a program gets its libcupti from a package with replaced libraries.
-fn is_got(facts: &ImageFacts, found: &ReplacedFiles) -> bool {
+fn is_loaded(facts: &ImageFacts, found: &ReplacedFiles) -> bool {
     let rootfs = &facts.contexts.as_is.rootfs;
     facts.answers.consumers.iter().any(|consumer| {
-        let got = consumer.outcome.as_is.answer.file();
-        let file = got.and_then(|got| rootfs.lookup(&got.path).ok());
+        let loaded = consumer.outcome.as_is.answer.file();
+        let file = loaded.and_then(|loaded| rootfs.lookup(&loaded.path).ok());
         file.is_some_and(|file| found.intact.contains(&file.path))
     })
 }

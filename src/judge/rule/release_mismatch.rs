@@ -12,7 +12,7 @@ use image_linkage::path::RootPath;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseMismatch {
     /// The release it gets.
-    pub gets: String,
+    pub loaded: String,
     /// The release it was made for.
     pub meant: String,
     /// The source: the copy on its own search path, or the metadata that pins a version.
@@ -24,14 +24,14 @@ pub struct ReleaseMismatch {
 /// Whether a program gets another CUPTI release, by major and minor version, than its own search path or metadata
 /// names.
 pub fn find_release_mismatch(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<ReleaseMismatch> {
-    let got = consumer.outcome.as_is.answer.real_path()?;
-    let gets = release(facts, got)?;
+    let copy = consumer.outcome.as_is.answer.real_path()?;
+    let loaded = release(facts, copy)?;
     // A copy on its own search path is direct evidence; metadata only shows the intent.
     let (says, meant) = own(facts, consumer).or_else(|| pinned(facts, consumer))?;
-    let (now, then) = (parse_cuda_version(&gets)?, parse_cuda_version(&meant)?);
+    let (now, then) = (parse_cuda_version(&loaded)?, parse_cuda_version(&meant)?);
     // If its own search path leads to this copy, there is no contradiction.
-    (now != then && says != *got).then_some(ReleaseMismatch {
-        gets,
+    (now != then && says != *copy).then_some(ReleaseMismatch {
+        loaded,
         meant,
         says,
         older: now < then,
@@ -56,7 +56,10 @@ fn own(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, String
         .into_iter()
         .filter(|(stage, _)| matches!(stage, SearchStage::Rpath(_) | SearchStage::Runpath(_)));
     own.into_iter().find_map(|(_, directory)| {
-        let found = context.rootfs.lookup(&[&*directory, &consumer.wants].concat()).ok()?;
+        let found = context
+            .rootfs
+            .lookup(&[&*directory, &consumer.requested_name].concat())
+            .ok()?;
         let release = release(facts, &found.path)?;
         Some((found.path, release))
     })

@@ -15,29 +15,20 @@ pub use template::MessageTemplate;
 use self::built_in::CheckNames;
 use super::catalog::ReplaceKey;
 use super::mistake::{TextMistake, unknown_name};
+use super::names::names;
 use super::phase::Phase;
 use super::yaml_text::YamlText;
 
-/// The severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Information only; nothing fails because of it.
-    Note,
-    /// Something will be missing.
-    Warning,
-    /// It will not work.
-    Error,
-}
-
-impl Severity {
-    /// The name used on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
+names! {
+    /// The severity of a finding.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+    pub enum Severity {
+        /// Information only; nothing fails because of it.
+        Note = "note",
+        /// Something will be missing.
+        Warning = "warning",
+        /// It will not work.
+        Error = "error",
     }
 }
 

@@ -36,19 +36,19 @@ pub(crate) fn find_conda_environment(facts: &ImageFacts) -> Option<CondaEnvironm
             let mut programs = PROGRAMS.iter().map(|name| home.join(b"bin").join(name.as_bytes()));
             Some((programs.find(|path| rootfs.lookup(&path.absolute()).is_ok())?, home))
         });
-    let asks = environment_that_asks(facts);
+    let of_consumer = consumer_environment(facts);
     let (program, home) = installed.unzip();
     Some(CondaEnvironment {
         // micromamba is a single file outside its environments.
         program: program.or_else(|| PROGRAMS.iter().find_map(|name| find_on_path(facts, name)))?,
-        prefix: asks.or(home)?,
+        prefix: of_consumer.or(home)?,
     })
 }
 
 /// The CUDA version of the environment whose program requests CUPTI, from the package that pins all others.
 pub(crate) fn conda_cuda(facts: &ImageFacts) -> Option<(CudaVersion, String)> {
     let package = &facts.tables.packages.toolkit.runtime.conda;
-    let prefix = environment_that_asks(facts)?;
+    let prefix = consumer_environment(facts)?;
     let rootfs = &facts.contexts.as_is.rootfs;
     conda_records(rootfs, &prefix).into_iter().find_map(|record| {
         let cuda = parse_cuda_version(&record.version).filter(|_| record.name == *package)?;
@@ -56,7 +56,7 @@ pub(crate) fn conda_cuda(facts: &ImageFacts) -> Option<(CudaVersion, String)> {
     })
 }
 
-fn environment_that_asks(facts: &ImageFacts) -> Option<RootPath> {
+fn consumer_environment(facts: &ImageFacts) -> Option<RootPath> {
     let object = &neediest_consumer(facts)?.object;
     conda_environment_of(&facts.contexts.as_is.rootfs, object)
 }

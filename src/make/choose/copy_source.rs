@@ -60,7 +60,7 @@ pub(super) fn choose_source_copy<'s>(
     best.copied().ok_or_else(|| PatchError::NoMatch {
         from: from(),
         image: target.image.reference.clone(),
-        wants: format!("{} for {}", wanted.words(), linker.arch.name),
+        needed: format!("{} for {}", wanted.words(), linker.arch.name),
         has: has(&copies),
     })
 }

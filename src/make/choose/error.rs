@@ -21,11 +21,11 @@ pub(crate) enum PatchError {
         but: &'static str,
     },
     /// The source has libcupti, but no copy fits the image.
-    #[error("no libcupti in {from} fits {image}, which needs {wants}: {has}")]
+    #[error("no libcupti in {from} fits {image}, which needs {needed}: {has}")]
     NoMatch {
         from: String,
         image: String,
-        wants: String,
+        needed: String,
         has: String,
     },
     /// The source lacks a library beside libcupti.

@@ -231,9 +231,10 @@ fn keeps_libraries_at_work(target: &ImageFacts) -> bool {
 fn is_hidden(target: &ImageFacts, cleared: &[RootPath]) -> bool {
     let resolution = &target.answers.plain.as_is.resolution;
     let failed = resolution.unresolved.iter().flat_map(|missing| &missing.trace);
-    let opened = crate::facts::opened_object(resolution);
-    let opened = opened.into_iter().flat_map(|object| &object.trace);
-    let mut steps = failed.chain(opened);
+    let found = crate::facts::opened_object(resolution)
+        .into_iter()
+        .flat_map(|object| &object.trace);
+    let mut steps = failed.chain(found);
     steps.any(|step| match step {
         SearchStep::Tried {
             how: SearchStage::LdLibraryPath,

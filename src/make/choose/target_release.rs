@@ -126,9 +126,11 @@ fn traced_cuda(target: &ImageFacts, wanted: &WantedCupti) -> Option<(CudaVersion
         let version = library.version_by_header(target.contexts.as_is.rootfs.content(&file.absolute())?)?;
         Some((parse_cuda_version(&version)?, format!("{file} is of {version}")))
     });
-    let files = target.own_copies().map(|copy| &copy.real_path);
-    let files = files.chain(target.dangling.iter().map(|link| &link.path));
-    let files = files.chain(target.headers.iter().map(|(header, _)| header));
+    let files = target
+        .own_copies()
+        .map(|copy| &copy.real_path)
+        .chain(target.dangling.iter().map(|link| &link.path))
+        .chain(target.headers.iter().map(|(header, _)| header));
     let folders = files.filter_map(|file| {
         let mut parts = file
             .split_components()

@@ -57,7 +57,7 @@ pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
 
 /// The soname that a program requests, which may open the file of one release.
 pub(crate) fn requested_soname(target: &ImageFacts, consumer: &CuptiConsumer) -> ByteString {
-    let name = base_name(&consumer.wants);
+    let name = base_name(&consumer.requested_name);
     let soname = target.library.soname_by_name(&target.tables.releases, &name);
     soname.map_or(name, |soname| soname.into_bytes().into())
 }
@@ -65,7 +65,7 @@ pub(crate) fn requested_soname(target: &ImageFacts, consumer: &CuptiConsumer) ->
 /// The program that requests a versioned soname: first one that lacks functions, then the one that loses most.
 pub(crate) fn neediest_consumer(target: &ImageFacts) -> Option<&CuptiConsumer> {
     let consumers = target.answers.consumers.iter();
-    let numbered = consumers.filter(|consumer| has_number(target, &base_name(&consumer.wants)));
+    let numbered = consumers.filter(|consumer| has_number(target, &base_name(&consumer.requested_name)));
     numbered.min_by_key(|consumer| (!consumer.misses_functions(), consumer.required))
 }
 
@@ -75,8 +75,8 @@ fn has_number(target: &ImageFacts, name: &[u8]) -> bool {
 }
 
 /// The file name of a request, which may be a path.
-fn base_name(wants: &[u8]) -> ByteString {
-    RootPath::new(wants).name().into()
+fn base_name(request: &[u8]) -> ByteString {
+    RootPath::new(request).name().into()
 }
 
 /// The CUDA version if all runtimes in the image agree, otherwise that of its environment.

@@ -45,7 +45,7 @@ pub(crate) struct LinkedObject {
     /// The program that loads it, if it is another file.
     pub program: Option<RootPath>,
     /// The requested name.
-    pub wants: String,
+    pub library: String,
 }
 
 /// The check after a patch: the names that every process finds, and the objects linked with libcupti. musl's loader is
@@ -100,7 +100,7 @@ fn linked_objects(target: &ImageFacts) -> Result<Vec<LinkedObject>, PatchError> 
         .answers
         .consumers
         .iter()
-        .filter(|it| it.required == FailureImpact::Import && it.asks == RequestKind::Needed);
+        .filter(|it| it.required == FailureImpact::Import && it.request_kind == RequestKind::Needed);
     // The loader must read an object to list it, but the kernel also starts an unreadable program (mode 0711).
     let context = &target.contexts.as_is;
     let is_listed = |consumer: &&CuptiConsumer| {
@@ -120,7 +120,7 @@ fn linked_objects(target: &ImageFacts) -> Result<Vec<LinkedObject>, PatchError> 
             name: consumer.name.clone(),
             object: consumer.object.clone(),
             program: program.filter(|program| *program != consumer.object && is_there(program)),
-            wants: quote::require_plain("the name of a library", &consumer.wants)?,
+            library: quote::require_plain("the name of a library", &consumer.requested_name)?,
         })
     });
     objects.collect()

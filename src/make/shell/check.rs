@@ -124,10 +124,10 @@ fn linked_check(check: &BuildCheck, linked: &LinkedObject) -> Result<String, Pat
         case = case.text(r#"*"not found"*) echo "#).arg(&object);
         case = case.text(r#": "$said" >&2; exit 1 ;; *" (0x"*|"#);
     }
-    case = case.text("*").arg(&format!("{} => /", linked.wants));
+    case = case.text("*").arg(&format!("{} => /", linked.library));
     case = case
         .text("*|*")
-        .arg(&format!("/{} (", linked.wants))
+        .arg(&format!("/{} (", linked.library))
         .text("*) ;; *) echo ");
     case = case.arg(&object).text(r#": "$said" >&2; exit 1 ;; esac"#);
     let (list, case) = (String::from(list), String::from(case));

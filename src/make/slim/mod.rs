@@ -14,7 +14,6 @@ pub(crate) mod added_layer;
 pub(crate) mod blob_writer;
 pub(crate) mod build_image;
 pub(crate) mod decision;
-mod error;
 pub(crate) mod final_audit;
 pub(crate) mod gpu_code;
 mod hashed_writer;
@@ -25,11 +24,27 @@ pub(crate) mod new_manifest;
 pub(crate) mod original_image;
 pub(crate) mod output;
 pub(crate) mod provenance;
-mod raw_object;
 mod removed_files;
 pub(crate) mod slim_text;
 mod staging_files;
 pub(crate) mod supplier;
 mod twin_files;
 
-pub(crate) use error::SlimError;
+use image_source::ImageError;
+
+/// Why no image was made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SlimError {
+    /// An image could not be read, or the output could not be reached.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The output exists.
+    #[error("{0} is there already; --force replaces it")]
+    Exists(String),
+    /// The new image does not serve the phase.
+    #[error("{0}")]
+    Unfit(String),
+    /// Any other error, in one sentence.
+    #[error("{0}")]
+    Cannot(String),
+}

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::raw_object::{RawObject, field, raw};
+use super::new_config::{RawObject, field, raw};
 use image_linkage::digest::Digest;
 use image_linkage::layer::Compression;
 

@@ -208,11 +208,11 @@ fn brings(out: &mut String, making: &SlimInput<'_>) {
     let release = patch.release_words();
     match from {
         Some(from) if patch.source.is_some() => {
-            let wants = find_wanted_cupti(making.facts).words();
-            let why = if wants.is_empty() {
+            let needed = find_wanted_cupti(making.facts).words();
+            let why = if needed.is_empty() {
                 "nothing in the image shows which release it needs".to_owned()
             } else {
-                format!("the image needs {wants}")
+                format!("the image needs {needed}")
             };
             let _ = writeln!(out, "  adds {soname} of {release} from {from}: {why}");
         }

@@ -17,7 +17,7 @@ struct LoaderView<'r> {
 }
 
 /// The objects that request each name.
-type NameAskers<'v> = BTreeMap<&'v [u8], Vec<&'v RootPath>>;
+type NameRequesters<'v> = BTreeMap<&'v [u8], Vec<&'v RootPath>>;
 
 impl<'r> LoaderView<'r> {
     fn new(rootfs: &'r Rootfs) -> Self {
@@ -41,23 +41,23 @@ impl<'r> LoaderView<'r> {
         view
     }
 
-    fn askers(&self) -> NameAskers<'_> {
-        let mut askers = NameAskers::new();
+    fn requesters(&self) -> NameRequesters<'_> {
+        let mut requesters = NameRequesters::new();
         for (path, elf) in &self.objects {
             let filtered = elf.filters.iter().map(|(name, _)| name);
             // The kernel loads the interpreter by its path.
             for name in elf.needed.iter().chain(filtered).chain(&elf.interp) {
-                askers.entry(last_part(name)).or_default().push(path);
+                requesters.entry(last_part(name)).or_default().push(path);
             }
         }
-        askers
+        requesters
     }
 
     /// The requested links that lead to each object.
-    fn aliases(&self, rootfs: &Rootfs, askers: &NameAskers<'_>) -> BTreeMap<RootPath, Vec<&[u8]>> {
+    fn aliases(&self, rootfs: &Rootfs, requesters: &NameRequesters<'_>) -> BTreeMap<RootPath, Vec<&[u8]>> {
         let mut aliases: BTreeMap<RootPath, Vec<&[u8]>> = BTreeMap::new();
         // Only requested links, because following every link of a large image is expensive.
-        for link in self.links.keys().filter(|link| askers.contains_key(link.name())) {
+        for link in self.links.keys().filter(|link| requesters.contains_key(link.name())) {
             if let Ok(found) = rootfs.lookup(&link.absolute()) {
                 aliases.entry(found.path).or_default().push(link.name());
             }
@@ -97,11 +97,11 @@ pub(super) fn reached_objects(before: &ProcessContext, after: &ProcessContext) -
     let (mut names, mut reached) = old.differences(&new);
     names.extend(new.differences(&old).0);
     names.extend(changed_entries(before, after));
-    let askers = old.askers();
-    let aliases = old.aliases(&before.rootfs, &askers);
+    let requesters = old.requesters();
+    let aliases = old.aliases(&before.rootfs, &requesters);
     let mut pending: Vec<ByteString> = names.iter().cloned().collect();
     while let Some(name) = pending.pop() {
-        for &path in askers.get(&*name).into_iter().flatten() {
+        for &path in requesters.get(&*name).into_iter().flatten() {
             if !reached.insert(path.clone()) {
                 continue;
             }

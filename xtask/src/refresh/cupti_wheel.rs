@@ -67,9 +67,11 @@ impl WheelFacts {
     fn add_library(&mut self, bytes: &[u8], is_cupti: bool) {
         let library = Knowledge::built_in().library;
         let elf = ElfFacts::of_bytes(bytes, &NameMatcher::new([], [&library.symbols]));
-        let versions = elf.verneed.iter().flat_map(|need| &need.versions);
-        let versions = versions.filter_map(|version| version.name.strip_prefix(b"GLIBC_"));
-        let newest = versions
+        let newest = elf
+            .verneed
+            .iter()
+            .flat_map(|need| &need.versions)
+            .filter_map(|version| version.name.strip_prefix(b"GLIBC_"))
             .map(|version| version_numbers(&String::from_utf8_lossy(version)))
             .max();
         self.glibc = newest.unwrap_or_default().max(self.glibc.clone());

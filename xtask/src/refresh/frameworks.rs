@@ -76,8 +76,8 @@ pub fn read(framework: &Framework, version: &str) -> Outcome<[String; 5]> {
     let profile = known
         .consumers
         .iter()
-        .find(|consumer| consumer.id == framework.consumer);
-    let profile = profile.ok_or_else(|| format!("there is no profile {}", framework.consumer))?;
+        .find(|consumer| consumer.id == framework.consumer)
+        .ok_or_else(|| format!("there is no profile {}", framework.consumer))?;
     let (names, search) = read_program(&program, profile)?;
     Ok([
         framework.package.to_owned(),
@@ -97,8 +97,8 @@ fn cupti_requirement(line: &str) -> Option<String> {
         .next()?
         .chars()
         .filter(|sign| !" ()".contains(*sign))
+        .map(|sign| if sign == ',' { ' ' } else { sign })
         .collect();
-    let plain = plain.replace(',', " ");
     if plain.starts_with(pin) {
         return Some(plain);
     }

@@ -133,13 +133,18 @@ fn stale_lines(known: &KnowledgeTables, index: &IndexListing) -> Vec<String> {
     let gone = known.wheels.wheels.iter().filter(is_gone);
     lines.extend(gone.map(|wheel| format!("{} is no longer on the index", key(wheel).join(" "))));
     let toolkits: BTreeSet<&str> = known.toolkits.iter().map(|toolkit| toolkit.cuda.as_str()).collect();
-    let new = index.toolkits.iter().map(|version| toolkit_of(version));
+    let on_index = index.toolkits.iter().map(|version| toolkit_of(version));
     lines.extend(lacks(
         "toolkits.csv",
-        new.filter(|version| !toolkits.contains(version.as_str())).collect(),
+        on_index
+            .filter(|version| !toolkits.contains(version.as_str()))
+            .collect(),
     ));
-    let releases = known.framework_releases.iter();
-    let releases: BTreeSet<[String; 2]> = releases.map(|it| [it.package.clone(), it.version.clone()]).collect();
+    let releases: BTreeSet<[String; 2]> = known
+        .framework_releases
+        .iter()
+        .map(|it| [it.package.clone(), it.version.clone()])
+        .collect();
     let new = index.frameworks.difference(&releases).map(|release| release.join(" "));
     lines.extend(lacks("framework-releases.csv", new.collect()));
     let (own, newest) = (&known.packages.pytorch.reference, newest_pytorch(index));
@@ -176,10 +181,8 @@ fn ask_index() -> Outcome<IndexListing> {
             versions.retain(|version| others.contains(version));
         }
         // A post release has the program of the release.
-        let versions = versions
-            .into_iter()
-            .filter(|version| !version_numbers(version).is_empty());
-        releases.extend(versions.map(|version| [package.to_owned(), version]));
+        versions.retain(|version| !version_numbers(version).is_empty());
+        releases.extend(versions.into_iter().map(|version| [package.to_owned(), version]));
     }
     Ok(IndexListing {
         wheels,
@@ -288,16 +291,16 @@ impl MadeTables {
         }
         for (name, hash, bytes) in facts.files {
             let (versions, arch) = (Vec::new(), arch.to_owned());
-            let file = ReleaseFile {
+            let new = ReleaseFile {
                 versions,
                 bundle: None,
                 arch,
                 file: name,
                 bytes,
             };
-            let file = self.releases.by_hash.entry(hash).or_insert(file);
-            file.versions.push(version.to_owned());
-            file.versions.sort_by_key(|version| version_numbers(version));
+            let listed = self.releases.by_hash.entry(hash).or_insert(new);
+            listed.versions.push(version.to_owned());
+            listed.versions.sort_by_key(|version| version_numbers(version));
         }
         self.releases
             .by_hash
@@ -340,8 +343,10 @@ impl MadeTables {
     fn write(self) -> Outcome<()> {
         let words = |functions: BTreeSet<String>| functions.into_iter().collect::<Vec<_>>().join(" ");
         let rows = |rows: Vec<Vec<String>>| rows.into_iter().map(|row| row.join(",")).collect::<Vec<_>>();
-        let results = self.results.into_iter();
-        let results = results.map(|(number, [name, first])| vec![number.to_string(), name, first]);
+        let results = self
+            .results
+            .into_iter()
+            .map(|(number, [name, first])| vec![number.to_string(), name, first]);
         let ended = self
             .ended
             .into_iter()
@@ -374,9 +379,10 @@ fn cupti_of_toolkit(version: &str) -> Outcome<String> {
     let lines = pip::requirements(&pip::download(folder.path(), TOOLKIT, version, frameworks::ARCH)?)?;
     let pin = Knowledge::built_in().library.wheels.pin.clone().unwrap_or_default();
     let mut required = lines.iter().filter_map(|line| line.strip_prefix(pin.as_str()));
-    let cupti = required.find_map(|rest| rest.split_once("==")?.1.split_once(".*"));
-    let cupti = cupti.ok_or_else(|| format!("{TOOLKIT} {version} requires no CUPTI"))?;
-    Ok(cupti.0.to_owned())
+    let (cupti, _) = required
+        .find_map(|rest| rest.split_once("==")?.1.split_once(".*"))
+        .ok_or_else(|| format!("{TOOLKIT} {version} requires no CUPTI"))?;
+    Ok(cupti.to_owned())
 }
 
 #[cfg(test)]

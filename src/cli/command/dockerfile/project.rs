@@ -33,12 +33,11 @@ pub fn write_project(
         return Err(PatchError::NoBuilder { image, why }.into());
     }
     let text = project.dockerfile()?;
-    let cloudbuild = asked.args.cloudbuild.as_ref();
-    let cloudbuild = cloudbuild.map(|cloudbuild| {
-        let file = name_in_context(asked.args.file.as_deref(), cloudbuild);
-        project.cloudbuild(&file, asked.args.vertex.image_uri.as_deref())
+    let build_steps = asked.args.cloudbuild.as_ref().map(|file| {
+        let dockerfile = name_in_context(asked.args.file.as_deref(), file);
+        project.cloudbuild(&dockerfile, asked.args.vertex.image_uri.as_deref())
     });
-    Ok((text, cloudbuild))
+    Ok((text, build_steps))
 }
 
 /// The path of the Dockerfile for the build steps, which run in the config's folder. It contains no path of this host.
@@ -76,8 +75,9 @@ fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<ProjectBuilder>, Comma
         let why = "PyTorch is built with the compilers of Debian or Ubuntu, and the devel image has no apt-get";
         return Err(no_builder(why).into());
     }
-    let cuda = stage.cuda;
-    let cuda = cuda.ok_or_else(|| no_builder("the image to copy from does not show its CUDA version; pass --cuda"))?;
+    let cuda = stage
+        .cuda
+        .ok_or_else(|| no_builder("the image to copy from does not show its CUDA version; pass --cuda"))?;
     Ok(Some(ProjectBuilder {
         stage,
         pytorch: Some(pytorch(asked, cuda)),

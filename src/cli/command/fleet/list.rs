@@ -181,9 +181,10 @@ impl SourceReader {
         for (repository, tags) in repositories.iter().zip(lists) {
             match tags {
                 Ok(tags) => {
-                    let references = pattern.references(repository, tags).into_iter();
-                    let references = references.map(|reference| (format!("docker://{reference}"), BTreeSet::new()));
-                    self.named.extend(references.inspect(|_| is_empty = false));
+                    for reference in pattern.references(repository, tags) {
+                        is_empty = false;
+                        self.named.insert(format!("docker://{reference}"), BTreeSet::new());
+                    }
                 }
                 // The registry's list keeps repositories whose last tag was deleted.
                 Err(ImageError::NotFound(_)) if pattern.only_repository().is_none() => {}

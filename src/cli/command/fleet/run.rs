@@ -159,17 +159,17 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
         .unwrap_or_default()
         .name()
         .clone_into(&mut settings.fail_on);
-    let start = start.overrides();
+    let overrides = start.overrides();
     let words = |option: &str, words: &Option<Vec<String>>| words.as_ref().map(|words| format!("{option} {words:?}"));
-    let start = [
-        words("--command", &start.command),
-        words("--args", &start.arguments),
-        start.user.map(|user| format!("--user {user}")),
-        start.working_dir.map(|folder| format!("--workdir {folder}")),
+    let options = [
+        words("--command", &overrides.command),
+        words("--args", &overrides.arguments),
+        overrides.user.map(|user| format!("--user {user}")),
+        overrides.working_dir.map(|folder| format!("--workdir {folder}")),
         args.assumptions.strict.then(|| "--strict".to_owned()),
     ];
     let conditions = environment.chain(cpu).chain(limits);
-    settings.conditions = conditions.chain(start.into_iter().flatten()).collect();
+    settings.conditions = conditions.chain(options.into_iter().flatten()).collect();
     settings.own_files = Digest::of(own.as_bytes()).to_string();
     Ok(settings)
 }

@@ -20,9 +20,9 @@ pub struct CuptiConsumer {
     /// The requesting file, with links resolved.
     pub object: RootPath,
     /// Whether it has a `DT_NEEDED` entry or calls dlopen.
-    pub asks: RequestKind,
+    pub request_kind: RequestKind,
     /// The requested name; the first if there are several.
-    pub wants: ByteString,
+    pub requested_name: ByteString,
     /// The impact if the request fails.
     pub required: FailureImpact,
     /// The impact if the object cannot be loaded.
@@ -95,7 +95,7 @@ impl CuptiConsumer {
         let is_elsewhere = outcome
             .start_failure
             .as_ref()
-            .is_some_and(|failure| failure.gets_library);
+            .is_some_and(|failure| failure.finds_library);
         // An object that no Python imports makes no request.
         self.unreachable().is_none()
             && self.open.is_none()

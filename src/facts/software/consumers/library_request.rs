@@ -25,7 +25,7 @@ use std::borrow::Cow;
 pub(crate) struct ConsumerRequest<'a> {
     pub library: &'a LibraryProfile,
     pub object: &'a RootPath,
-    pub asks: RequestKind,
+    pub request_kind: RequestKind,
     pub names: &'a [ByteString],
     pub known: KnownProfiles<'a>,
     /// The companion libraries that are requested beside the library.
@@ -72,7 +72,7 @@ impl<'a> ConsumerRequest<'a> {
             if let Some(obstacle) = obstacle {
                 outcome.add_obstacle(&obstacle);
             }
-        } else if self.asks == RequestKind::Needed
+        } else if self.request_kind == RequestKind::Needed
             && let Some(called) = find_preloaded_library(&context.rootfs, self.library, self.object, &objects)
             && outcome.answer.real_path() != Some(&called.real_path)
         {
@@ -117,8 +117,8 @@ fn value_of<'c>(context: &'c ProcessContext, variable: &str) -> Option<&'c Strin
 
 /// Whether an object without a profile gets its library once another program's package is imported before it.
 pub(crate) fn is_served_after(case: &TrialCase<'_>, consumer: &CuptiConsumer, before: &ConsumerProfile) -> bool {
-    let names = std::slice::from_ref(&consumer.wants);
-    let mut request = case.request(&consumer.object, consumer.asks, names);
+    let names = std::slice::from_ref(&consumer.requested_name);
+    let mut request = case.request(&consumer.object, consumer.request_kind, names);
     request.known.own = None;
     request.known.before = Some(before);
     request.companions = &[];
@@ -146,7 +146,7 @@ impl RequestProcess<'_> {
             known: self.request.known,
         };
         let loaded = self.loader.load(&mut process, self.context, &target);
-        let (answer, mapped) = match (self.request.asks, loaded.root) {
+        let (answer, mapped) = match (self.request.request_kind, loaded.root) {
             // An object that is not mapped makes no request; the outcome is the reason for that.
             (RequestKind::Needed, _) | (_, None) => (of_need(&loaded, names), None),
             (RequestKind::Dlopen, _) => {
@@ -167,7 +167,7 @@ impl RequestProcess<'_> {
         if outcome.answer.is_loaded() {
             outcome.missing_symbols = find_missing_symbols(rootfs, library, object, objects);
         }
-        outcome.other_failures = start_failure::other_failures(&loaded, names, self.request.asks);
+        outcome.other_failures = start_failure::other_failures(&loaded, names, self.request.request_kind);
         self.drop_repeated_symbols(&mut outcome);
         outcome.needs_driver = !driver_libraries(&loaded).is_empty();
         outcome.unread.clone_from(&loaded.unread);
@@ -175,7 +175,7 @@ impl RequestProcess<'_> {
             && let Some(mut failure) = self.loader.end_by(failure, &loaded, self.context, target.known)
         {
             let mut unresolved = loaded.unresolved.iter();
-            failure.gets_library = !unresolved.any(|missing| names.contains(&missing.name));
+            failure.finds_library = !unresolved.any(|missing| names.contains(&missing.name));
             outcome = outcome.ended(failure);
         }
         (outcome, mapped.unwrap_or(loaded.objects))

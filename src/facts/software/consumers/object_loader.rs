@@ -4,7 +4,7 @@ use crate::byte_search::{contains_bytes, last_part};
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::{elf_at, unbound_symbols, unresolved_objects};
 use crate::facts::objects::start_failure::StartFailure;
-use crate::facts::software::python::{self, ImportedObject};
+use crate::facts::software::imported_object::{ImportedObject, import_object};
 use crate::knowledge::ConsumerProfile;
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::layer::FileFacts;
@@ -35,7 +35,7 @@ impl<'c> ObjectLoader<'c> {
         if elf_at(&context.rootfs, object).is_some_and(ElfFacts::is_program) {
             return Self::Program;
         }
-        match python::import_object(&context.python, &context.rootfs, object) {
+        match import_object(&context.python, &context.rootfs, object) {
             Some(Ok(imported)) => Self::Python(imported),
             Some(Err(why)) => Self::Nobody(why),
             None => Self::Unknown,

@@ -42,13 +42,13 @@ impl TrialCase<'_> {
     pub(super) fn request<'a>(
         &'a self,
         object: &'a RootPath,
-        asks: RequestKind,
+        request_kind: RequestKind,
         names: &'a [ByteString],
     ) -> ConsumerRequest<'a> {
         ConsumerRequest {
             library: self.knowledge.library,
             object,
-            asks,
+            request_kind,
             names,
             known: KnownProfiles {
                 own: self.profile_of(object),
@@ -177,9 +177,11 @@ impl<'a, 'c> ConsumerTrial<'a, 'c> {
     }
 
     fn finish(self) -> CuptiConsumer {
-        let ConsumerRequest { object, asks, .. } = self.request;
+        let ConsumerRequest {
+            object, request_kind, ..
+        } = self.request;
         let profile = self.request.known.own;
-        let wants = self.shown_name();
+        let requested_name = self.shown_name();
         let loading = self.request.user.map_or(object, |user| user.object);
         let (program, python) = match self.loader {
             ObjectLoader::Program => (Some(loading.clone()), None),
@@ -188,7 +190,7 @@ impl<'a, 'c> ConsumerTrial<'a, 'c> {
             ObjectLoader::User(..) | ObjectLoader::Unknown => (None, None),
         };
         // Without a profile: a missing DT_NEEDED entry stops the program, while a program can handle a failed dlopen.
-        let required = match (profile, asks) {
+        let required = match (profile, request_kind) {
             (Some(profile), _) => profile.required,
             (None, RequestKind::Needed) => FailureImpact::Import,
             (None, RequestKind::Dlopen) => FailureImpact::Profiling,
@@ -199,8 +201,8 @@ impl<'a, 'c> ConsumerTrial<'a, 'c> {
             required,
             unloaded: profile.and_then(|profile| profile.unloaded).unwrap_or(required),
             object: object.clone(),
-            asks,
-            wants,
+            request_kind,
+            requested_name,
             program,
             python,
             outcome: self.outcome,

@@ -213,7 +213,7 @@ impl ReferenceSearch<'_> {
     /// The results from `path`, in each world; `None` if unknown.
     fn followed(&self, path: &RootPath, name: &ByteString) -> Option<Vec<RootPath>> {
         let mut consumers = self.consumers.get(path).into_iter().flatten();
-        let consumer = consumers.find(|consumer| consumer.wants == *name);
+        let consumer = consumers.find(|consumer| consumer.requested_name == *name);
         if let Some(consumer) = consumer {
             let outcomes = [&consumer.outcome.as_is, &consumer.outcome.nvidia];
             let found: Vec<RootPath> = outcomes
@@ -250,10 +250,10 @@ impl ReferenceSearch<'_> {
         }
         let opens = opens_library(self.profiles, path);
         let consumer = self.consumers.get(path).and_then(|consumers| consumers.first());
-        let got = consumer.and_then(|consumer| consumer.outcome.as_is.answer.real_path());
+        let copy = consumer.and_then(|consumer| consumer.outcome.as_is.answer.real_path());
         let held = files.filter(|file| {
             // A program that gets one copy does not keep another through the same string.
-            let is_explained = opens || got.is_some_and(|got| *got != file.path);
+            let is_explained = opens || copy.is_some_and(|copy| *copy != file.path);
             !(is_explained && self.library.is_name(file.path.name()))
         });
         references.extend(held.map(|file| by_object(path, &file.path, name, ReferenceKind::Holds)));

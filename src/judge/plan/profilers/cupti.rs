@@ -44,13 +44,13 @@ pub(super) fn undecided_openers<'f>(
 /// Why a program cannot start: none of its copies can be imported.
 pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -> Vec<String> {
     let fails = |consumer: &CuptiConsumer| {
-        let gets = consumer.outcome.get(world);
+        let outcome = consumer.outcome.get(world);
         if consumer.open.is_some() {
             return None;
         }
         match consumer.required {
-            FailureImpact::Import => load_failure(gets),
-            FailureImpact::Gpu => (!gets.answer.is_loaded()).then(|| gets.answer.message().to_owned()),
+            FailureImpact::Import => load_failure(outcome),
+            FailureImpact::Gpu => (!outcome.answer.is_loaded()).then(|| outcome.answer.message().to_owned()),
             FailureImpact::Profiling => None,
         }
     };
@@ -70,19 +70,19 @@ pub(super) fn import_failures(facts: &ImageFacts, program: &str, world: World) -
 }
 
 /// Why an object cannot be loaded, in the loader's words.
-pub(crate) fn load_failure(gets: &ConsumerOutcome) -> Option<String> {
+pub(crate) fn load_failure(outcome: &ConsumerOutcome) -> Option<String> {
     // In the order of ld.so: the library, its other dependencies, then symbols.
-    if !gets.answer.is_loaded() {
-        return Some(gets.answer.message().to_owned());
+    if !outcome.answer.is_loaded() {
+        return Some(outcome.answer.message().to_owned());
     }
-    if let Some(other) = gets.other_failures.first() {
+    if let Some(other) = outcome.other_failures.first() {
         return Some(other.message.clone());
     }
-    let missing = gets.missing_symbols.first()?;
+    let missing = outcome.missing_symbols.first()?;
     Some(format!(
         "its libcupti has no {}, nor {} others that it asks for",
         escape::escape_bytes(missing),
-        gets.missing_symbols.len() - 1
+        outcome.missing_symbols.len() - 1
     ))
 }
 
@@ -93,7 +93,7 @@ pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, pr
     };
     // An object that opens another file on other GPUs has to get each of them.
     let mut judged: BTreeMap<&RootPath, ToolReasons> = BTreeMap::new();
-    for (consumer, reach) in askers(facts, program) {
+    for (consumer, reach) in processes_of_program(facts, program) {
         let reasons = of_consumer(facts, profiler, consumer, reach.get(world), world);
         match judged.entry(&consumer.object) {
             Entry::Occupied(known) if known.get().missing.len() >= reasons.missing.len() => {}
@@ -144,14 +144,14 @@ pub(crate) fn built_without(build: &ProgramBuild) -> String {
     )
 }
 
-fn askers<'f>(
+fn processes_of_program<'f>(
     facts: &'f ImageFacts,
     program: &'f str,
 ) -> impl Iterator<Item = (&'f CuptiConsumer, &'f ByWorld<CuptiAccess>)> {
-    facts.answers.apis.iter().filter_map(move |asker| {
-        let consumer = facts.answers.consumers.get(asker.consumer?)?;
+    facts.answers.apis.iter().filter_map(move |process| {
+        let consumer = facts.answers.consumers.get(process.consumer?)?;
         let is_ours = consumers_of_program(facts, program).any(|other| other.object == consumer.object);
-        is_ours.then_some((consumer, &asker.reach))
+        is_ours.then_some((consumer, &process.reach))
     })
 }
 
@@ -163,18 +163,18 @@ fn of_consumer(
     world: World,
 ) -> ToolReasons {
     let mut verdict = ToolReasons::default();
-    let gets = consumer.outcome.get(world);
+    let outcome = consumer.outcome.get(world);
     let object = escape::escape_bytes(consumer.object.name());
     if let Some(why) = &consumer.open {
         verdict.unknown.push(format!("{object}: {why}"));
         return verdict;
     }
     // Without libcupti every API would repeat the same reason.
-    if let Some(words) = load_failure(gets) {
+    if let Some(words) = load_failure(outcome) {
         verdict.missing.push(format!("{object}: {words}"));
         return verdict;
     }
-    if let Some(found) = found_words(&gets.answer) {
+    if let Some(found) = found_words(&outcome.answer) {
         verdict.found.push(format!("{object} gets {found}"));
     }
     of_apis(&mut verdict, facts, profiler, reach);
@@ -209,8 +209,8 @@ fn found_words(answer: &LoadAnswer) -> Option<String> {
 
 /// The access of a process without its own search paths.
 fn of_nobody(facts: &ImageFacts) -> impl Iterator<Item = &ByWorld<CuptiAccess>> {
-    let nobody = facts.answers.apis.iter().filter(|asker| asker.consumer.is_none());
-    nobody.map(|asker| &asker.reach)
+    let nobody = facts.answers.apis.iter().filter(|process| process.consumer.is_none());
+    nobody.map(|process| &process.reach)
 }
 
 /// Adds the state of the APIs: required ones, and those that only some options need.
@@ -246,7 +246,7 @@ pub(super) fn api_uses(facts: &ImageFacts, profiler: &Profiler) -> Vec<ApiUse> {
     let said = &profiler.profile;
     let reaches: Vec<&ByWorld<CuptiAccess>> = said.consumer.as_ref().map_or_else(
         || of_nobody(facts).collect(),
-        |program| askers(facts, program).map(|(_, reach)| reach).collect(),
+        |program| processes_of_program(facts, program).map(|(_, reach)| reach).collect(),
     );
     let best = |world: World, api: &CuptiApi| {
         let usable = reaches.iter().map(|reach| reach.get(world).usable(&api.id));

@@ -110,10 +110,10 @@ impl Suppression {
 
     /// Whether it covers only what follows the scheme or the last folder of this name.
     fn is_for_end_of(&self, image: &str) -> bool {
-        let ends = image
+        let mut ends = image
             .match_indices([':', '/'])
-            .filter_map(|(at, _)| image.get(at + 1..));
-        let mut ends = ends.filter(|end| !end.is_empty());
+            .filter_map(|(at, _)| image.get(at + 1..))
+            .filter(|end| !end.is_empty());
         let is_named = |pattern: &GlobPattern| !pattern.fits(image) && ends.any(|end| pattern.fits(end));
         self.image.as_ref().is_some_and(is_named)
     }

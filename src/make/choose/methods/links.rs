@@ -1,7 +1,7 @@
 //! Links by the absolute paths and by the bare name by which programs open the library.
 
 use crate::facts::objects::credentials::closed_places;
-use crate::facts::{ApiAvailability, CuptiConsumer, CuptiCopy, ImageFacts};
+use crate::facts::{ApiAvailability, CuptiCopy, ImageFacts};
 use crate::knowledge::Phase;
 use crate::make::choose::Obstacle;
 use crate::make::choose::misleading_names::is_misled;
@@ -16,15 +16,18 @@ use image_linkage::rootfs::FileUse;
 /// Errors: Links are not enough.
 pub(in crate::make::choose) fn propose(context: &PatchContext<'_>) -> Result<Vec<ImagePatch>, Obstacle> {
     let (target, plan) = (context.request.target, context.request.plan);
-    let consumers = plan.unmet.iter().map(|demand| demand.consumer);
-    let mut consumers = consumers.map(|number| target.answers.consumers.get(number?));
-    let opens_path =
-        |consumer: Option<&CuptiConsumer>| consumer.is_some_and(|consumer| consumer.wants.starts_with(b"/"));
-    if plan.gets_wrong_soname || !consumers.all(opens_path) {
+    let mut demands = plan.unmet.iter();
+    if plan.gets_wrong_soname || !demands.all(|demand| opens_path(target, demand.consumer)) {
         return Err("not only programs that open paths miss it".into());
     }
     let patch = target.own_copies().find_map(|copy| links_to(target, copy));
     Ok(vec![patch.ok_or("no program opens a path of its name")?])
+}
+
+/// Whether the consumer with this number opens an absolute path.
+fn opens_path(target: &ImageFacts, number: Option<usize>) -> bool {
+    let consumer = number.and_then(|number| target.answers.consumers.get(number));
+    consumer.is_some_and(|consumer| consumer.requested_name.starts_with(b"/"))
 }
 
 fn links_to(target: &ImageFacts, copy: &CuptiCopy) -> Option<ImagePatch> {
@@ -55,8 +58,8 @@ pub(in crate::make::choose) fn links_at_opened_paths(
         .consumers
         .iter()
         .filter(|consumer| consumer.misses_library());
-    for consumer in misses.filter(|consumer| consumer.wants.starts_with(b"/")) {
-        let at = RootPath::new(&consumer.wants);
+    for consumer in misses.filter(|consumer| consumer.requested_name.starts_with(b"/")) {
+        let at = RootPath::new(&consumer.requested_name);
         let context = &target.contexts.as_is;
         // A link in its folder part may make it another name of the library, whose file may not be there yet.
         let folder = context.rootfs.lookup(&at.parent().absolute());
@@ -84,10 +87,10 @@ pub(in crate::make::choose) fn bare_link(
 ) -> Option<PatchedLink> {
     let (target, phase) = (context.request.target, context.request.phase);
     let stem = target.library.stem.as_bytes();
-    let openers = target.answers.consumers.iter().enumerate();
-    let mut openers = openers.filter(|(_, consumer)| *consumer.wants == *stem);
-    let (_, opener) = openers.find(|(number, opener)| {
-        opener.misses_library() || is_misled(target, opener) || lacks_apis(target, phase, *number)
+    let mut consumers = target.answers.consumers.iter().enumerate();
+    let (_, opener) = consumers.find(|(number, consumer)| {
+        *consumer.requested_name == *stem
+            && (consumer.misses_library() || is_misled(target, consumer) || lacks_apis(target, phase, *number))
     })?;
     (to != stem).then(|| PatchedLink {
         at: folder.join(stem),

@@ -4,14 +4,13 @@ pub(super) mod conda;
 pub(super) mod copy;
 pub(super) mod in_place;
 pub(super) mod links;
-mod names;
 mod pip;
 mod rights;
 pub(super) mod system_package;
 pub(crate) mod unread;
 
-use super::Obstacle;
 use super::request::{MethodKind, PatchContext};
+use super::{Obstacle, misleading_names};
 use crate::make::patch::ImagePatch;
 
 /// A method: reads the image, and proposes patches or says why it does not work.
@@ -28,7 +27,7 @@ pub(super) struct Method {
 }
 
 /// What changes the image alone and installs nothing.
-pub(super) const WITHOUT_INSTALL: [Propose; 3] = [rights::propose, names::propose, links::propose];
+pub(super) const WITHOUT_INSTALL: [Propose; 3] = [rights::propose, misleading_names::propose_deletion, links::propose];
 
 /// This method is only considered for images with conda.
 pub(super) const OF_CONDA: &str = "conda into the program's environment";

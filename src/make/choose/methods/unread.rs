@@ -82,18 +82,18 @@ impl UnreadLibraries<'_> {
     ) -> ImagePatch {
         let library = context.request.target.library;
         let needs = context.needs(self.cuda);
-        let files = needs.into_iter().map(|need| {
+        let mut files = Vec::new();
+        for need in needs {
             let name = library.loaded_name(need.stem, self.soname);
-            PatchedFile {
+            files.push(PatchedFile {
                 at: folder.join(name.as_bytes()),
                 name: name.as_bytes().into(),
                 stem: (!need.is_numbered).then_some(need.stem),
                 facts: Arc::new(self.facts(context, need.stem, name)),
                 origin: origin(name.as_bytes()),
                 because: need.because,
-            }
-        });
-        let files = files.collect();
+            });
+        }
         let links = context
             .can_link()
             .then(|| bare_link(context, folder, self.soname.as_bytes()));

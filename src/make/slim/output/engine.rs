@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write as _};
 
-use super::access::OutputAccess;
+use super::OutputAccess;
 use super::archive;
 use crate::make::slim::SlimError;
 use crate::make::slim::new_image::NewImage;

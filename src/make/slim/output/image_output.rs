@@ -3,10 +3,9 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::access::OutputAccess;
 use super::layout::KeptBlobs;
 use super::written_image::WrittenImage;
-use super::{archive, engine, layout, registry};
+use super::{OutputAccess, archive, engine, layout, registry};
 use crate::make::slim::SlimError;
 use crate::make::slim::new_image::{ImageForm, LayerStorage, NewImage};
 use crate::make::slim::new_manifest::MediaFamily;

@@ -1,4 +1,5 @@
-//! Simulates the process of an import: start the interpreter, open what packages open first, then load the object.
+//! Simulates the process of a Python import: start the interpreter, open what packages open first, then load the
+//! object.
 
 use crate::byte_search::contains_bytes;
 use crate::facts::objects::resolved_objects::unresolved_objects;

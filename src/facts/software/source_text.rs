@@ -53,7 +53,7 @@ pub(crate) fn read_source(source: &[u8], library: &LibraryProfile) -> SourceText
         let file = name.rsplit('/').next().unwrap_or_default();
         let is_whole = library.is_exact_name(file.as_bytes()) && (file == name || name.starts_with('/'));
         let before = words.code.get(..string.start).unwrap_or_default().trim_end();
-        if asks_alone(&words, string) {
+        if opens_only_mapped(&words, string) {
             asked.push(name.as_bytes().into());
             continue;
         }
@@ -84,11 +84,11 @@ const HEADS: [&str; 10] = [
     "if ", "elif ", "else", "for ", "while ", "def ", "class ", "async ", "match ", "except",
 ];
 /// The expressions for the operating system, and the values for systems other than Linux.
-const ASKS: [&str; 3] = ["sys.platform", "os.name", "platform.system()"];
+const SYSTEM_NAMES: [&str; 3] = ["sys.platform", "os.name", "platform.system()"];
 const OTHER_SYSTEMS: [&str; 6] = ["win32", "cygwin", "darwin", "Windows", "\"nt\"", "'nt'"];
 
 /// Whether the call with this name only opens an already mapped object (dlopen(3), `RTLD_NOLOAD`, which is 4).
-fn asks_alone(words: &SourceWords<'_>, string: &SourceString<'_>) -> bool {
+fn opens_only_mapped(words: &SourceWords<'_>, string: &SourceString<'_>) -> bool {
     let line = words.line(&words.code, string.line);
     let argument = line
         .split_once("mode")
@@ -183,8 +183,13 @@ fn is_of_other_system(text: &str, words: &SourceWords<'_>, string: &SourceString
     lines.any(|number| {
         let line = words.line(text, number).trim_start();
         let is_if = line.starts_with("if ") || line.starts_with("elif ");
-        let asks = ASKS.iter().any(|ask| line.contains(ask)) && !line.contains("!=") && !line.contains(" not ");
-        is_if && asks && OTHER_SYSTEMS.iter().any(|name| line.contains(name)) && !line.contains("linux")
+        let names_system = SYSTEM_NAMES.iter().any(|name| line.contains(name));
+        let is_negated = line.contains("!=") || line.contains(" not ");
+        is_if
+            && names_system
+            && !is_negated
+            && OTHER_SYSTEMS.iter().any(|name| line.contains(name))
+            && !line.contains("linux")
     })
 }
 
