@@ -209,6 +209,14 @@ impl ConsumerProfile {
             let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
             return Err(text.mistake(&["object"], what));
         }
+        let objects = [("object", &profile.object)].into_iter();
+        let objects = objects.chain(profile.through.iter().map(|object| ("through", object)));
+        for (key, pattern) in objects.chain(profile.parts.iter().map(|object| ("parts", object))) {
+            if pattern.trim_end_matches('*').contains('*') {
+                let what = format!("{pattern} matches nothing: a * matches only at the end");
+                return Err(text.mistake(&[key], what));
+            }
+        }
         if let Some(python) = &profile.python {
             text.check_names(&["python", "after"], &python.after, "consumer", consumers)?;
         }

@@ -10,7 +10,8 @@ use super::library_release::version_numbers;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PythonImport {
-    /// The distribution whose version selects the steps; a final `*` matches any suffix.
+    /// The distribution whose version selects the steps, in normalized form (with hyphens); a final `*` matches any
+    /// suffix.
     #[serde(default)]
     pub distribution: Option<String>,
     /// The ids of programs whose packages are imported earlier.

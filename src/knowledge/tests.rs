@@ -168,11 +168,17 @@ fn the_first_mistakes_of_all_files_are_told_at_once() {
             "c",
             "name: x\nobject: '*'\nasks: dlopen\nrequired: import\n",
         ),
+        file(
+            DataKind::Consumer,
+            "d",
+            "name: x\nobject: _x*.so\nasks: dlopen\nrequired: import\n",
+        ),
     ];
     let expected = [
         "mine/a.yaml:1:1: there is no key \"sumary\"; did you mean \"summary\"?; there is summary, like, stage, apis, serves, profilers, dead_weight, replace",
         "mine/b.yaml:3:26: of cupti-absent: there is no value \"breaks-programs\"; did you mean \"breaks-program\"?; there is breaks-program",
         "mine/c.yaml:2:9: expected the name of a file, such as libtorch_cpu.so",
+        "mine/d.yaml:2:9: _x*.so matches nothing: a * matches only at the end",
         "mine/z.yaml:2:1: invalid indentation in multiline quoted scalar",
     ];
     assert_eq!(mistakes(files), expected);

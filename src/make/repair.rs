@@ -46,15 +46,13 @@ fn repair_commands(facts: &ImageFacts, system: &ImageSystem, repair: &PackageRep
             .collect(),
         OwnerKind::Deb if system.apt => vec![
             "apt-get update".to_owned(),
-            format!("apt-get install -y --reinstall {packages}"),
+            format!("{} {packages}", reinstall_words(SystemInstaller::AptGet)),
         ],
         OwnerKind::Rpm => {
-            let program = system.dnf.map(SystemInstaller::program);
-            let install = program.map(|program| match program {
-                "zypper" => format!("zypper --non-interactive install --force {packages}"),
-                _ => format!("{program} reinstall -y {packages}"),
-            });
-            install.into_iter().collect()
+            let reinstall = system
+                .rpm_installer
+                .map(|installer| format!("{} {packages}", reinstall_words(installer)));
+            reinstall.into_iter().collect()
         }
         OwnerKind::Conda => {
             let command = system.conda.as_ref().and_then(|conda| {
@@ -65,5 +63,18 @@ fn repair_commands(facts: &ImageFacts, system: &ImageSystem, repair: &PackageRep
             command.into_iter().collect()
         }
         _ => Vec::new(),
+    }
+}
+
+/// The start of the command that installs packages again.
+fn reinstall_words(installer: SystemInstaller) -> &'static str {
+    match installer {
+        SystemInstaller::AptGet => "apt-get install -y --reinstall",
+        SystemInstaller::Dnf => "dnf reinstall -y",
+        SystemInstaller::Dnf5 => "dnf5 reinstall -y",
+        SystemInstaller::Microdnf => "microdnf reinstall -y",
+        SystemInstaller::Tdnf => "tdnf reinstall -y",
+        SystemInstaller::Yum => "yum reinstall -y",
+        SystemInstaller::Zypper => "zypper --non-interactive install --force",
     }
 }

@@ -121,6 +121,19 @@ fn lists_each_digest_once(dir: &Path, cache: &Path, work: &str, images: &FleetRe
     assert_eq!((&listed, lines.len()), (&images.digests, 20));
     let alias = json!([format!("{host}/alias/app0:v1"), format!("{host}/team0/app0:v1")]);
     assert_eq!(lines.iter().filter(|line| line["names"] == alias).count(), 1);
+    // What uses an image is kept, although the registry lists the image, too.
+    let container = json!({"image": format!("{host}/team0/app0:v1")});
+    let pod = json!({"kind": "Pod", "metadata": {"name": "train"}, "spec": {"containers": [container]}});
+    let pods = dir.join("pods.json");
+    std::fs::write(&pods, pod.to_string()).unwrap();
+    let (_, used, _) = outcome(fleet(cache, &["list", pods.to_str().unwrap(), &all], &[]));
+    let users = used
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["used_by"].clone());
+    let users: Vec<Value> = users
+        .filter(|by| by.as_array().is_some_and(|by| !by.is_empty()))
+        .collect();
+    assert_eq!(users, [json!(["Pod train"])]);
     let names = lines.iter().flat_map(|line| line["names"].as_array().unwrap());
     let mut references: Vec<&str> = names.map(|name| name.as_str().unwrap()).collect();
     references.reverse();

@@ -45,7 +45,10 @@ impl CheckNames {
         if file.id != rule.id && files.iter().any(|file| file.id == rule.id) {
             return Err(text.mistake(
                 &["like"],
-                format!("a rule that replaces {} keeps its check; remove this line, or rename the file", rule.id),
+                format!(
+                    "a rule that replaces {} keeps its check; remove this line, or rename the file",
+                    rule.id
+                ),
             ));
         }
         let known: Rule = file.yaml().read()?;
@@ -113,7 +116,9 @@ impl CheckNames {
         }
         if written.trim() != written || written.is_empty() || written.starts_with(NO_OPERATORS) {
             let found = escape_bytes(written.as_bytes());
-            return Err(format!("expected a value, or one of >=, <=, >, < and a number; found \"{found}\""));
+            return Err(format!(
+                "expected a value, or one of >=, <=, >, < and a number; found \"{found}\""
+            ));
         }
         Ok(())
     }

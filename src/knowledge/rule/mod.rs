@@ -336,7 +336,7 @@ mod tests {
             (
                 "message: \"{what}\"",
                 "message: \"{what\"",
-                format!("8:10: of required-package-missing: there is no value \"{{what\"; {names}"),
+                format!("8:10: of required-package-missing: there is no value \"{{what\"; did you mean \"what\"?; {names}"),
             ),
             (
                 "like: required-package-missing",
@@ -354,12 +354,18 @@ mod tests {
             let told = told.split("; there is api-ended").next().unwrap_or_default();
             assert_eq!(told, said, "{wrong}");
         }
+        assert!(mistake(&RIGHT.replace("why:", "wherefore:")).starts_with("9:1: there is no key \"wherefore\""));
+    }
+
+    #[test]
+    fn a_rule_that_replaces_a_built_in_one_keeps_its_check() {
         let replacing = Rule::read("cupti-absent", YamlText::of(RIGHT), &PHASES);
         assert_eq!(
             replacing.unwrap_err().to_string(),
             "2:7: a rule that replaces cupti-absent keeps its check; remove this line, or rename the file"
         );
-        assert!(mistake(&RIGHT.replace("why:", "wherefore:")).starts_with("9:1: there is no key \"wherefore\""));
+        let kept = RIGHT.replace("like: required-package-missing\n", "");
+        assert!(Rule::read("required-package-missing", YamlText::of(&kept), &PHASES).is_ok());
     }
 
     #[test]

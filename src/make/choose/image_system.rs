@@ -20,7 +20,7 @@ pub(crate) struct ImageSystem {
     /// `VERSION_ID`; empty if missing.
     pub version: String,
     /// The program that installs RPM packages.
-    pub dnf: Option<SystemInstaller>,
+    pub rpm_installer: Option<SystemInstaller>,
     pub apt: bool,
     /// Whether a `RUN` can execute the generated commands.
     pub shell: bool,
@@ -70,7 +70,7 @@ impl SystemInstaller {
 }
 
 /// The programs that install RPM packages, in order of preference.
-const DNF: [SystemInstaller; 6] = [
+const RPM_INSTALLERS: [SystemInstaller; 6] = [
     SystemInstaller::Dnf,
     SystemInstaller::Dnf5,
     SystemInstaller::Microdnf,
@@ -109,7 +109,9 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     ImageSystem {
         id,
         version,
-        dnf: DNF.into_iter().find(|manager| has_program(rootfs, manager.program())),
+        rpm_installer: RPM_INSTALLERS
+            .into_iter()
+            .find(|installer| has_program(rootfs, installer.program())),
         apt: has_program(rootfs, SystemInstaller::AptGet.program()),
         shell: lacks.is_empty(),
         lacks,

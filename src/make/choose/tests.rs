@@ -10,7 +10,7 @@ use crate::knowledge::{Knowledge, Phase};
 use crate::make::choose::copy_source::CopySource;
 use crate::make::choose::image_system::{ImageSystem, SystemInstaller};
 use crate::make::choose::methods::copy::plan_copy;
-use crate::make::choose::methods::system_package::{propose_apt, propose_dnf};
+use crate::make::choose::methods::system_package::{propose_apt, propose_rpm};
 use crate::make::choose::request::{DropChoice, PatchContext, PatchForm, PatchRequest};
 use crate::make::choose::target_release::release_words;
 use crate::make::patch::package::Package;
@@ -81,7 +81,7 @@ fn a_package_is_named_exactly_if_the_repository_has_it() {
                 context.system = ImageSystem {
                     id: row.id.clone(),
                     version: row.version.replace('*', "4"),
-                    dnf: Some(installer),
+                    rpm_installer: Some(installer),
                     apt: true,
                     shell: true,
                     ..ImageSystem::default()
@@ -89,7 +89,7 @@ fn a_package_is_named_exactly_if_the_repository_has_it() {
                 let propose = if installer == SystemInstaller::AptGet {
                     propose_apt
                 } else {
-                    propose_dnf
+                    propose_rpm
                 };
                 let name = match propose(&context).ok().and_then(|mut patches| patches.remove(0).package) {
                     Some(Package::System(package)) => Some(package.name),

@@ -218,7 +218,7 @@ fn component_source(name: &str, file: &RootPath, deb822: bool) -> Result<String,
 }
 
 fn rpm_install(package: &SystemPackage, style: ShellStyle) -> String {
-    use SystemInstaller::{Tdnf, Yum, Zypper};
+    use SystemInstaller::{AptGet, Dnf, Dnf5, Microdnf, Tdnf, Yum, Zypper};
     let SystemPackage {
         manager, name, version, ..
     } = package;
@@ -226,7 +226,7 @@ fn rpm_install(package: &SystemPackage, style: ShellStyle) -> String {
     let exact = match manager {
         Tdnf | Zypper if version.contains('*') => name.clone(),
         Zypper => format!("{name}={version}"),
-        _ => format!("{name}-{version}"),
+        AptGet | Dnf | Dnf5 | Microdnf | Tdnf | Yum => format!("{name}-{version}"),
     };
     let program = manager.program();
     if *manager == Zypper {

@@ -183,7 +183,7 @@ impl SourceReader {
                 Ok(tags) => {
                     for reference in pattern.references(repository, tags) {
                         is_empty = false;
-                        self.named.insert(format!("docker://{reference}"), BTreeSet::new());
+                        self.named.entry(format!("docker://{reference}")).or_default();
                     }
                 }
                 // The registry's list keeps repositories whose last tag was deleted.

@@ -80,7 +80,7 @@ pub(super) const METHODS: [Method; 11] = [
         name: "NVIDIA's package, with dnf",
         via: Some(MethodKind::Dnf),
         why: "NVIDIA's repository has a package of the release",
-        propose: system_package::propose_dnf,
+        propose: system_package::propose_rpm,
     },
     Method {
         name: "conda",

@@ -98,8 +98,8 @@ pub(in crate::make::choose) fn propose_apt(context: &PatchContext<'_>) -> Result
 /// Installs NVIDIA's package with dnf, or what the image has for RPM packages.
 ///
 /// Errors: Why this does not work.
-pub(in crate::make::choose) fn propose_dnf(context: &PatchContext<'_>) -> Result<Vec<ImagePatch>, Obstacle> {
-    let manager = context.system.dnf.ok_or("the image has no dnf or zypper")?;
+pub(in crate::make::choose) fn propose_rpm(context: &PatchContext<'_>) -> Result<Vec<ImagePatch>, Obstacle> {
+    let manager = context.system.rpm_installer.ok_or("the image has no dnf or zypper")?;
     of_nvidia(context, manager)
 }
 
@@ -225,7 +225,7 @@ fn repository(
     Ok(Some(RepositorySetup::Repository {
         url: url.replace("{machine}", context.nvidia_machine()),
         file: format!("cuda-{}.repo", known.repository),
-        folder: match context.system.dnf {
+        folder: match context.system.rpm_installer {
             Some(SystemInstaller::Zypper) => "/etc/zypp/repos.d",
             _ => "/etc/yum.repos.d",
         },
