@@ -14,6 +14,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use testkit::elf::Elf;
 use testkit::layer::{Blob, Compression};
+use testkit::run::run_unless_busy;
 use testkit::spec::{Fixture, Sources, Status};
 
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
@@ -108,14 +109,14 @@ fn apply(root: &Path, blob: &Blob) {
 /// Whether `object` loads with all its dependencies, and the loader's output.
 fn loads(root: &Path, fixture: &Fixture, object: &str) -> (bool, String) {
     let path = fixture.env.get("LD_LIBRARY_PATH");
-    let output = Command::new("chroot")
+    let mut command = Command::new("chroot");
+    command
         .arg(root)
         .args([LOADER, "--library-path", path.map_or("", String::as_str)])
         .args(["--list", object])
         .env_clear()
-        .env("PATH", "/usr/sbin:/usr/bin")
-        .output()
-        .unwrap();
+        .env("PATH", "/usr/sbin:/usr/bin");
+    let output = run_unless_busy(&mut command);
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     (output.status.success() && !text.contains("not found"), text)
 }

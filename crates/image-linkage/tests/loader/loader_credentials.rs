@@ -119,7 +119,7 @@ impl Judge {
             .args(variables)
             .arg(case.program)
             .args(&case.opens);
-        crate::loader_tools::ran(&command.output().unwrap())
+        crate::loader_tools::ran(&mut command)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use super::support;
+use testkit::run::run_unless_busy;
 
 /// A directory for programs and roots, with the helper that enters a root.
 pub struct Tools(tempfile::TempDir);
@@ -53,12 +54,13 @@ impl Tools {
         let mut command = Command::new(self.0.path().join("in_root"));
         command.arg(root).arg(dir).arg(variables.len().to_string());
         command.args(variables).args(program);
-        ran(&command.output().unwrap())
+        ran(&mut command)
     }
 }
 
-/// The result of a program from its output.
-pub fn ran(output: &Output) -> Ran {
+/// Runs a command that enters a root and starts a program there.
+pub fn ran(command: &mut Command) -> Ran {
+    let output = run_unless_busy(command);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let signal = output.status.signal().map(|signal| -signal);
     Ran {
