@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use crate::cli::harmless_text::make_harmless;
 use crate::judge::outcome::RunExit;
 use crate::report::{Page, ReportFormat, page_text, wrap_lines};
-use image_linkage::escape;
+use image_linkage::escape::escape_controls;
 use serde_json::Value;
 
 /// The terminal width, or 100 without a terminal.
@@ -90,8 +90,7 @@ const SHOWN: usize = 4 << 10;
 
 fn say(kind: &str, text: &str) {
     // Names are already escaped, so keep backslashes.
-    let parts = text.split('\\').map(|part| escape::escape_bytes(part.as_bytes()));
-    let line = format!("{kind}{}", parts.collect::<Vec<_>>().join("\\"));
+    let line = format!("{kind}{}", escape_controls(text));
     // If standard error fails, nothing can report it; the exit code remains.
     let _ = writeln!(io::stderr().lock(), "{}", cut_middle(&make_harmless(&line)));
 }

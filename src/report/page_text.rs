@@ -7,7 +7,7 @@ use super::page::{Block, Entry, FindingEntry, Line, Page, Table};
 use super::text_layout::{
     BOLD, DIM, TextDetail, TextLayout, fit_width, search_table, styled, wrap_line, wrap_paragraph,
 };
-use image_linkage::escape::escape_bytes;
+use image_linkage::escape::escape_controls;
 use image_linkage::loader::TraceLine;
 
 /// The indent of lines below a title or a message.
@@ -240,8 +240,5 @@ pub(super) fn more_line(more: usize) -> Line {
 
 /// The lines of a file without terminal control characters. Backslashes are kept, because the lines are for copying.
 pub(super) fn code_lines(code: &str) -> impl Iterator<Item = String> {
-    code.trim_end().lines().map(|line| {
-        let parts: Vec<String> = line.split('\\').map(|part| escape_bytes(part.as_bytes())).collect();
-        parts.join("\\")
-    })
+    code.trim_end().lines().map(escape_controls)
 }

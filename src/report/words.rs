@@ -308,8 +308,3 @@ pub(super) fn fix_words(finding: &Finding) -> String {
     let lines: Vec<String> = std::iter::once(finding.fix.clone()).chain(fix_lines(finding)).collect();
     lines.join("\n")
 }
-/// A command for pasting. A backslash of the shell's quotes stays single, or it would be another command.
-pub(crate) fn command_text(command: &str) -> String {
-    let parts = command.split('\\').map(|part| escape::escape_bytes(part.as_bytes()));
-    parts.collect::<Vec<_>>().join("\\")
-}

@@ -26,9 +26,9 @@ pub fn escape_path(path: &Path) -> String {
     escape_bytes(path.as_os_str().as_encoded_bytes())
 }
 
-/// Text that was escaped when it was stored, with its backslashes as they are. Characters that were stored without an
-/// escape, as only another program does, are escaped now.
-pub fn escape_stored(text: &str) -> String {
+/// `text` escaped in the same way, but with its backslashes as they are. For text that is escaped already, and for
+/// commands that people copy: with doubled backslashes in its quotes, one would be another command.
+pub fn escape_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -63,13 +63,13 @@ pub fn is_hidden(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{escape_bytes, escape_stored};
+    use super::{escape_bytes, escape_controls};
 
     #[test]
     fn a_stored_text_is_not_escaped_twice() {
         let stored = escape_bytes(b"a\x1b[31m\\b");
-        assert_eq!(escape_stored(&stored), stored);
-        assert_eq!(escape_stored("a\x1b[31m\u{202e}"), "a\\x1b[31m\\u{202e}");
+        assert_eq!(escape_controls(&stored), stored);
+        assert_eq!(escape_controls("a\x1b[31m\u{202e}"), "a\\x1b[31m\\u{202e}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::report::page::{Block, Page};
 use crate::report::text_layout::joined;
 use crate::report::words::ReportTone;
 use crate::size::{count_words, format_size};
-use image_linkage::escape::escape_stored;
+use image_linkage::escape::escape_controls;
 
 /// The maximum number of rows in a table of the page; JSON has all images.
 const ROWS: usize = 100;
@@ -68,7 +68,7 @@ fn table(columns: &[&'static str], mut rows: Vec<Vec<String>>) -> Vec<Block> {
     rows.truncate(ROWS);
     // Anyone who can write to the result store may have put arbitrary text there.
     for cell in rows.iter_mut().flatten() {
-        *cell = escape_stored(cell);
+        *cell = escape_controls(cell);
     }
     let mut blocks = vec![Block::table(columns, rows)];
     if more > 0 {

@@ -10,8 +10,8 @@ use crate::report::command::assumption_words;
 use crate::report::links::asked_words;
 use crate::report::page::{Block, Entry, Page, gap_entries};
 use crate::report::words::{
-    ReportTone, command_text, consumer_outcome, copy_reach, finding_name, image_name, layer_words, layers_words,
-    owner_words, platform_name, request_words, suppression_words, version_words,
+    ReportTone, consumer_outcome, copy_reach, finding_name, image_name, layer_words, layers_words, owner_words,
+    platform_name, request_words, suppression_words, version_words,
 };
 use crate::size::{count_words, format_size};
 use image_linkage::escape;
@@ -34,7 +34,7 @@ pub(crate) fn image_page(audit: &AuditedImage, rules: Option<&RulesById>) -> Pag
         blocks.push(Block::section("assumed", vec![Block::List(assumed)]));
     }
     if let Some(command) = &audit.fixed_by {
-        blocks.push(Block::Command("to fix it", command_text(command)));
+        blocks.push(Block::Command("to fix it", escape::escape_controls(command)));
     }
     let mut findings: Vec<Block> = Vec::new();
     for finding in &audit.findings {

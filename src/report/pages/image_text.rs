@@ -15,12 +15,12 @@ use crate::report::pages::image::head;
 use crate::report::pages::phases::phase_sections;
 use crate::report::text_layout::{BAD, DIM, DOUBTFUL, TextDetail, joined, shorten};
 use crate::report::words::{
-    ReportTone, command_text, consumer_outcome, copy_reach, finding_name, fix_lines, layer_words, owner_words,
-    request_words, soname_words, split_evidence, suppression_words, version_words,
+    ReportTone, consumer_outcome, copy_reach, finding_name, fix_lines, layer_words, owner_words, request_words,
+    soname_words, split_evidence, suppression_words, version_words,
 };
 use crate::size::{count_words, format_size};
 use image_linkage::elf::ByteString;
-use image_linkage::escape::escape_bytes;
+use image_linkage::escape::{escape_bytes, escape_controls};
 use image_linkage::loader::{DynamicLoader, Libc, TraceLine};
 
 /// Without -v: the maximum number of a finding's locations, and of its messages.
@@ -74,7 +74,7 @@ pub(crate) fn image_text_page(audit: &AuditedImage, detail: TextDetail) -> Page 
         audit
             .fixed_by
             .as_ref()
-            .map(|command| Block::Command("to fix it", command_text(command))),
+            .map(|command| Block::Command("to fix it", escape_controls(command))),
     );
     blocks.push(summary(audit, detail));
     Page(blocks)
