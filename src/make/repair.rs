@@ -46,13 +46,11 @@ fn repair_commands(facts: &ImageFacts, system: &ImageSystem, repair: &PackageRep
             .collect(),
         OwnerKind::Deb if system.apt => vec![
             "apt-get update".to_owned(),
-            format!("{} {packages}", reinstall_words(SystemInstaller::AptGet)),
+            reinstall(SystemInstaller::AptGet, &packages),
         ],
         OwnerKind::Rpm => {
-            let reinstall = system
-                .rpm_installer
-                .map(|installer| format!("{} {packages}", reinstall_words(installer)));
-            reinstall.into_iter().collect()
+            let installer = system.rpm_installer.into_iter();
+            installer.map(|installer| reinstall(installer, &packages)).collect()
         }
         OwnerKind::Conda => {
             let command = system.conda.as_ref().and_then(|conda| {
@@ -66,15 +64,13 @@ fn repair_commands(facts: &ImageFacts, system: &ImageSystem, repair: &PackageRep
     }
 }
 
-/// The start of the command that installs packages again.
-fn reinstall_words(installer: SystemInstaller) -> &'static str {
+/// The command that installs packages again.
+fn reinstall(installer: SystemInstaller, packages: &str) -> String {
+    use SystemInstaller::{AptGet, Dnf, Dnf5, Microdnf, Tdnf, Yum, Zypper};
+    let program = installer.program();
     match installer {
-        SystemInstaller::AptGet => "apt-get install -y --reinstall",
-        SystemInstaller::Dnf => "dnf reinstall -y",
-        SystemInstaller::Dnf5 => "dnf5 reinstall -y",
-        SystemInstaller::Microdnf => "microdnf reinstall -y",
-        SystemInstaller::Tdnf => "tdnf reinstall -y",
-        SystemInstaller::Yum => "yum reinstall -y",
-        SystemInstaller::Zypper => "zypper --non-interactive install --force",
+        AptGet => format!("{program} install -y --reinstall {packages}"),
+        Dnf | Dnf5 | Microdnf | Tdnf | Yum => format!("{program} reinstall -y {packages}"),
+        Zypper => format!("{program} --non-interactive install --force {packages}"),
     }
 }

@@ -70,7 +70,7 @@ impl SystemInstaller {
 }
 
 /// The programs that install RPM packages, in order of preference.
-const RPM_INSTALLERS: [SystemInstaller; 6] = [
+pub(super) const RPM_INSTALLERS: [SystemInstaller; 6] = [
     SystemInstaller::Dnf,
     SystemInstaller::Dnf5,
     SystemInstaller::Microdnf,
@@ -100,8 +100,8 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
         // os-release(5): values may be in shell quotes.
         line.unwrap_or_default().trim_matches(['"', '\'']).to_owned()
     });
-    let sources = sources(rootfs, &["/etc/apt/sources.list.d", "/etc/apt"], &[".list", ".sources"]);
-    let repositories = self::sources(rootfs, &YUM_FOLDERS, &[".repo"]);
+    let sources = read_sources(rootfs, &["/etc/apt/sources.list.d", "/etc/apt"], &[".list", ".sources"]);
+    let repositories = read_sources(rootfs, &YUM_FOLDERS, &[".repo"]);
     let mut all = sources.iter().chain(&repositories);
     let lacks = missing_tools(rootfs);
     let loader = facts.contexts.as_is.linker.iter();
@@ -127,13 +127,13 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     }
 }
 
-/// The folders whose programs a `RUN` calls, itself or by dpkg, and does not find on the image's `PATH`.
 /// The folder behind a link: in most images, /sbin leads to /usr/sbin.
 fn resolved(facts: &ImageFacts, folder: &str) -> RootPath {
     let found = facts.contexts.as_is.rootfs.lookup(folder.as_bytes());
     found.map_or_else(|_| RootPath::from(folder), |found| found.path)
 }
 
+/// The folders whose programs a `RUN` calls, itself or by dpkg, and does not find on the image's `PATH`.
 fn missing_path(facts: &ImageFacts) -> String {
     // Docker's default PATH contains all of them.
     let Some(path) = facts.image.config.env("PATH") else {
@@ -156,7 +156,7 @@ fn children(rootfs: &Rootfs, folder: &str) -> Vec<RootPath> {
 }
 
 /// The files of package sources in these folders by path, with their contents.
-fn sources(rootfs: &Rootfs, folders: &[&str], endings: &[&str]) -> BTreeMap<RootPath, String> {
+fn read_sources(rootfs: &Rootfs, folders: &[&str], endings: &[&str]) -> BTreeMap<RootPath, String> {
     let mut sources = BTreeMap::new();
     for path in folders.iter().flat_map(|folder| children(rootfs, folder)) {
         if endings.iter().any(|ending| path.name().ends_with(ending.as_bytes()))

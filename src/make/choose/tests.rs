@@ -8,7 +8,7 @@ use crate::judge::image_reading::{self, ReadOptions};
 use crate::knowledge::file_interest::cupti_options;
 use crate::knowledge::{Knowledge, Phase};
 use crate::make::choose::copy_source::CopySource;
-use crate::make::choose::image_system::{ImageSystem, SystemInstaller};
+use crate::make::choose::image_system::{ImageSystem, RPM_INSTALLERS, SystemInstaller};
 use crate::make::choose::methods::copy::plan_copy;
 use crate::make::choose::methods::system_package::{propose_apt, propose_rpm};
 use crate::make::choose::request::{DropChoice, PatchContext, PatchForm, PatchRequest};
@@ -17,16 +17,6 @@ use crate::make::patch::package::Package;
 use crate::make::patch::{ImagePatch, SearchPath};
 use image_linkage::loader::CpuLevel;
 use image_source::registry::RegistryOptions;
-
-const INSTALLERS: [SystemInstaller; 7] = [
-    SystemInstaller::AptGet,
-    SystemInstaller::Dnf,
-    SystemInstaller::Dnf5,
-    SystemInstaller::Microdnf,
-    SystemInstaller::Tdnf,
-    SystemInstaller::Yum,
-    SystemInstaller::Zypper,
-];
 
 fn conditions() -> GatherOptions {
     GatherOptions {
@@ -77,7 +67,12 @@ fn a_package_is_named_exactly_if_the_repository_has_it() {
                 adds_linked_program: false,
             };
             let mut context = PatchContext::new(request).unwrap();
-            for (row, installer) in packages.nvidia.iter().flat_map(|row| INSTALLERS.map(|it| (row, it))) {
+            let installers = [&[SystemInstaller::AptGet][..], &RPM_INSTALLERS].concat();
+            for (row, &installer) in packages
+                .nvidia
+                .iter()
+                .flat_map(|row| installers.iter().map(move |it| (row, it)))
+            {
                 context.system = ImageSystem {
                     id: row.id.clone(),
                     version: row.version.replace('*', "4"),
